@@ -47,7 +47,6 @@ def main(arguments: list[str]) -> int:
 
 
 def run(names: list[str], page: Path | None) -> int:
-    """Run benchmarks and print the table; exit code 1 when a target was missed."""
     load, start = os.getloadavg()[0], time.monotonic()
     head = f"{apart(machine)}\n\n{HEAD}"
     print(head, end="", flush=True)

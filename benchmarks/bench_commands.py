@@ -35,7 +35,6 @@ Lines = list[tuple[float, str]]  # that were printed, each with the second at wh
 
 
 def rows() -> Iterator[Row]:
-    """The first result, all of `dvc repro`, the server on it, `make test`."""
     with new_folder() as folder:
         clone = folder / "clone"
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
@@ -61,7 +60,6 @@ def rows() -> Iterator[Row]:
 
 
 def run(folder: Path, *command: str | Path, **environment: str) -> tuple[Cost, Lines]:
-    """Run a command to its end in a folder: what it takes and what it prints."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = os.environ | {"PATH": path, "DVC_NO_ANALYTICS": "1"} | environment
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -79,14 +77,12 @@ def run(folder: Path, *command: str | Path, **environment: str) -> tuple[Cost, L
 
 
 def stages(took: Cost, lines: Lines) -> dict[str, float]:
-    """Seconds of each stage that a `dvc repro` ran."""
     began = [(when, found[1]) for when, line in lines if (found := STAGE.match(line))]
     ends = [*(when for when, _ in began), took.wall][1:]
     return {name: end - when for (when, name), end in zip(began, ends, strict=True)}
 
 
 def command_row(work: str, took: Cost, parts: dict[str, float], minutes: int) -> Row:
-    """A row of a command, with its longest parts as the profile."""
     longest = sorted(parts.items(), key=lambda part: -part[1])
     rest = sum(seconds for _, seconds in longest[LONGEST:])
     named = ", ".join(f"{name} {seconds:.0f}" for name, seconds in longest[:LONGEST])

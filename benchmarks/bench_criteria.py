@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.common import Row, apart, extra_bytes, paired_ratio, size
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.nearest import occurrences
+from pipeline.evaluation.look import occurrences
 
 IMAGES, CAPTIONS_PER_IMAGE = size(2_000, 20), 5
 ASSIGNED = size(500, 10)  # images of the assignment, which takes longest
@@ -22,7 +22,6 @@ SOFT = ("inverted_softmax", "csls", "dual_softmax", "querybank", "sinkhorn")
 
 
 def rows() -> Iterator[Row]:
-    """Time and memory of every criterion on (N, 5 N) scores, and of hubness."""
     scores = random_scores(IMAGES)
     shape = f"{IMAGES:,} x {scores.shape[1]:,}"
     works = {name: partial(both, name, scores) for name in SOFT}
@@ -52,7 +51,6 @@ def random_scores(images: int) -> np.ndarray:
 
 
 def both(name: str, scores: np.ndarray) -> None:
-    """Rescore for both directions, one after the other."""
     criterion = Criterion(name, iterations=ITERATIONS)
     for direction in ("i2t", "t2i"):
         criterion.rescored(scores, direction)

@@ -118,7 +118,6 @@ def build(form: str) -> SCAN:
 
 
 def unit(vectors: torch.Tensor) -> torch.Tensor:
-    """Vectors of length 1."""
     return functional.normalize(vectors, dim=-1)
 
 

@@ -19,8 +19,6 @@ from models.ranking.pairs import PairLoss
 
 
 class Sizes(NamedTuple):
-    """Of a split and of the model that scores it."""
-
     regions: int = 12
     features: int = 256
     dim: int = 128
@@ -38,7 +36,6 @@ THREADS = 1
 
 
 def rows() -> Iterator[Row]:
-    """A step of training with everything learning, and scores of a split."""
     work = f"DP-RNN's step at batch {BATCH}, {CANDIDATES} wrong images per caption"
     yield selecting(work, step, CANDIDATES, BATCH - 1, BATCH / (CANDIDATES + 1))
     work = f"DP-RNN's scores of {SOME.images} images and {SOME.captions} captions, "
@@ -88,7 +85,6 @@ def published() -> Row:
 
 
 def build(candidates: int, sizes: Sizes = SOME) -> DPRNN:
-    """A model of random weights in its last phase."""
     torch.manual_seed(0)
     of = sizes.features, sizes.vocabulary, sizes.word_dim, sizes.dim
     model = DPRNN(*of, candidates=candidates)
@@ -97,7 +93,6 @@ def build(candidates: int, sizes: Sizes = SOME) -> DPRNN:
 
 
 def step(candidates: int) -> None:
-    """Losses and gradients of one batch."""
     model, groups = build(candidates), torch.arange(BATCH)
     regions = regions_of(BATCH, SOME.regions, SOME.features)
     sides = regions.features, regions.positions, regions.counts
@@ -107,7 +102,6 @@ def step(candidates: int) -> None:
 
 
 def score(shortlist: int, sizes: Sizes = SOME) -> None:
-    """Scores of a split of random images and captions."""
     model = build(CANDIDATES, sizes)
     regions = regions_of(sizes.images, sizes.regions, sizes.features)
     split = split_of(regions, *captions_of(sizes.captions, sizes.vocabulary))

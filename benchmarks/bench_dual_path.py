@@ -21,7 +21,6 @@ LAYERS = ["layer1", "layer2", "layer3"]  # of resnet18, as in params.yaml
 
 
 def rows() -> Iterator[Row]:
-    """The first epoch of stage II, a later one, and stage I beside stage II."""
     with new_folder() as folder:
         table = photographs(folder, (SIDE, SIDE), IMAGES)
         yield pixel_row(table, "JPEG files", budget=0, limit=1.2)
@@ -83,7 +82,6 @@ class _Training:
         self.optimiser = torch.optim.SGD(weights, 0.001, momentum=0.9)
 
     def epoch(self, batches: Iterable[ImageBatch]) -> None:
-        """One step per batch."""
         for batch in batches:
             self.optimiser.zero_grad()
             vectors = self.model(batch.images, batch.captions)

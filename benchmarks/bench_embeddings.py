@@ -30,7 +30,6 @@ def rows() -> Iterator[Row]:
 
 
 def write_synthetic(path: Path) -> None:
-    """Normal values in an .npy, and its ids beside it."""
     generator, block = np.random.default_rng(0), ROWS // 50
     values = np.lib.format.open_memmap(path, "w+", "float16", (ROWS, DIM))
     for start in range(0, ROWS, block):
@@ -40,7 +39,6 @@ def write_synthetic(path: Path) -> None:
 
 
 def bring_in(path: Path) -> None:
-    """Import the file and remove what came of it."""
     settings = EmbeddingFileConfig(
         path=str(path), ids="ids", features="features", other_ids="error"
     )

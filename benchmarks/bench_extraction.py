@@ -24,7 +24,6 @@ LARGE = size(16, 2)  # of ResNet-50's loop
 
 
 def rows() -> Iterator[Row]:
-    """The loop in two settings, the network at both precisions, the loop over captions."""
     layers = ["layer1", "layer2", "layer3"]
     yield from loop("resnet18", layers, size((128, 128), (40, 40)), size(128, 40), BATCH, 24, 95)
     yield from loop("resnet50", ["pool5"], size((500, 375), (64, 48)), None, LARGE, 8, 97)

@@ -28,7 +28,6 @@ Sentences = list[list[str]]
 
 
 def rows() -> Iterator[Row]:
-    """GMM against scikit-image; HGLMM, which scikit-image does not have, against GMM; and PCA."""
     keep_freed_memory()  # as the stage does
     random = np.random.default_rng(0)
     words = [f"word{i}" for i in range(VOCABULARY)]
@@ -60,7 +59,6 @@ def rows() -> Iterator[Row]:
 
 
 def mixture(kind: str, width: int = WIDTH) -> Mixture:
-    """A mixture with random centres; a hybrid's dimensions are of either family by chance."""
     random = np.random.default_rng(1)
     shape = (CENTRES, width)
     return Mixture(
@@ -75,7 +73,6 @@ def mixture(kind: str, width: int = WIDTH) -> Mixture:
 
 
 def encode(encoder, sentences: Sentences) -> None:
-    """Encode all sentences as stages.encode_sentences does."""
     for _, block in blocks(sentences):
         encoder.encode(block)
 

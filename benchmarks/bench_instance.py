@@ -21,7 +21,6 @@ FORMS = {"one": "one product", "two": "two products", "sampled": f"{SAMPLED:,} s
 
 
 def rows() -> Iterator[Row]:
-    """Peak memory of all forms at full size, and times of one product and of the sample."""
     forms = *FORMS, "step"
     found = {name: apart(extra_bytes, twice, partial(work, name), 50, CLASSES) for name in forms}
     title = f"classifier of {CLASSES:,} x {DIM:,} ({CLASSIFIER / 1e6:.0f} MB), both branches at "

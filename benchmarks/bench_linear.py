@@ -22,7 +22,6 @@ BLOCK = 1024
 
 
 def rows() -> Iterator[Row]:
-    """CCA's time and memory, PCA's memory and estimated time, PCA against IncrementalPCA."""
     took, making, peak = apart(cca)
     work = f"CCA, {PAIRS:,} x {IMAGE:,} x {SENTENCE:,}, {DIRECTIONS:,} directions"
     yield Row(work, f"{took:.0f} s ({making:.0f} s of it making rows)", "< 60 s", took)
@@ -67,7 +66,6 @@ def pca_row() -> Row:
 
 
 def pca() -> Cost:
-    """The whole fit, making its rows included."""
     return cost(lambda: fit_projection(decaying(ROWS, WIDTH), COMPONENTS, ROWS))[0]
 
 

@@ -16,7 +16,6 @@ HEIGHT, WIDTH = size((600, 800), (48, 64))
 
 
 def rows() -> Iterator[Row]:
-    """Selection beside the loop, then beside the C4 detector on one image."""
     output = crowded()
     pair = paired_ratio(partial(confidences, output), partial(loop, output, iou=0.3))
     work = f"selection, {PROPOSALS} proposals x {CLASSES} classes, against a loop over classes"

@@ -31,7 +31,6 @@ CAPTIONS = [f"{n}" for n in range(IMAGES * EACH)]
 
 
 def rows() -> Iterator[Row]:
-    """The one row of the table, the least of three runs."""
     with new_folder() as folder:
         (folder / "data/raw/shapes").mkdir(parents=True)
         (folder / "ranks").mkdir()
@@ -57,7 +56,6 @@ def rows() -> Iterator[Row]:
 
 
 def put_corpus(folder: Path) -> None:
-    """Tables and image files of the corpus."""
     images = photographs(folder, SIDE, IMAGES, cell=25).assign(split="test", group=IDS)
     captions = {"caption_id": CAPTIONS, "image_id": np.repeat(IDS, EACH), "split": "test",
                 "text": [f"two people walk past house no. {n}" for n in CAPTIONS],
@@ -68,7 +66,6 @@ def put_corpus(folder: Path) -> None:
 
 
 def put_model(folder: Path, name: str, seed: int) -> None:
-    """Metrics, ranks and a curve of one model."""
     owners = np.repeat(np.arange(IMAGES), EACH)
     scores = np.random.default_rng(seed).standard_normal((IMAGES, IMAGES * EACH), np.float32)
     scores[owners, np.arange(IMAGES * EACH)] += 3

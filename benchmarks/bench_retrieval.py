@@ -20,7 +20,6 @@ EACH = 5  # captions of an image
 
 
 def rows() -> Iterator[Row]:
-    """One row of time per number of images and one of memory for the larger."""
     for images, runs in ((FEW, 15), (MANY, 5)):
         given = vectors(images)
         ours = partial(ranks, given)
@@ -29,12 +28,9 @@ def rows() -> Iterator[Row]:
         yield Row(work, pair.of("matmul + counting"), "<= 1.1x", pair.ratio, ours)
     found = apart(extra_bytes, ranks, vectors, 20, MANY)
     share = found / (4 * MANY * MANY * EACH)
-    yield Row(
-        f"memory beside the embeddings, {MANY:,} x {MANY * EACH:,}",
-        f"{found / 1e6:.0f} MB, {share:.2f} of the score matrix",
-        "< 0.25 of the score matrix",
-        share,
-    )
+    work = f"memory beside the embeddings, {MANY:,} x {MANY * EACH:,}"
+    figure = f"{found / 1e6:.0f} MB, {share:.2f} of the score matrix"
+    yield Row(work, figure, "< 0.25 of the score matrix", share)
 
 
 def vectors(images: int) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +39,6 @@ def vectors(images: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ranks(given: tuple[np.ndarray, np.ndarray]) -> Ranks:
-    """Ranks of the products of the vectors."""
     groups = np.arange(len(given[0]))
     return retrieval_ranks(Products(*given), groups, np.repeat(groups, EACH))
 

@@ -14,7 +14,6 @@ ROWS, SHARDS, WIDTH = size((20_000, 4, 2048), (10, 2, 4))  # of a shard; float16
 
 
 def rows() -> Iterator[Row]:
-    """The one row of the table."""
     with new_folder() as folder:
         ids = [f"{number:012d}.jpg" for number in range(ROWS * SHARDS)]
         values = np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float16)

@@ -32,7 +32,6 @@ PASSES = {"naive": 1, "inverted_softmax": 2, "csls": 2}
 
 
 def rows() -> Iterator[Row]:
-    """A row of time per criterion, one of the bootstrap and one of memory."""
     with new_folder() as folder:
         path = folder / "vse.h5"
         apart(write_embedded, path)

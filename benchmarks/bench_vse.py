@@ -30,7 +30,6 @@ CLOSE = 1e-4  # the loss of every step in fp32, relative
 
 
 def rows() -> Iterator[Row]:
-    """A row per precision."""
     for form, limit in (("fp32", 0.75), ("bf16", 0.5)):
         ours, published = prepared(form), prepared("published")
         losses = np.array([[float(ours()), float(published())] for _ in range(STEPS)])
@@ -51,7 +50,6 @@ def rows() -> Iterator[Row]:
 
 
 def pooling(pool: nn.Module) -> Callable[[], tuple[torch.Tensor, ...]]:
-    """A pooling of sets and its gradient."""
     items = torch.randn(BATCH, REGIONS, POOLED, requires_grad=True)
     counts, sent = torch.full((BATCH,), REGIONS), torch.randn(BATCH, POOLED)
     return lambda: torch.autograd.grad(pool(items, counts), items, sent)

@@ -31,13 +31,11 @@ def rows() -> Iterator[Row]:
 
 
 def ours(path: Path) -> None:
-    """Only the wanted words."""
     wanted = [f"word{i * (WORDS // WANTED)}" for i in range(WANTED)]
     assert len(read_vectors("word2vec_bin", path, wanted).rows) == WANTED
 
 
 def gensim(path: Path) -> None:
-    """All words."""
     assert len(KeyedVectors.load_word2vec_format(str(path), binary=True)) == WORDS
 
 

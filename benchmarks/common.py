@@ -117,7 +117,6 @@ def paired_ratio(
 
 
 def paired(pairs: list[tuple[Cost, Cost]]) -> Paired:
-    """The medians of pairs (ours, reference) that were timed one after the other."""
     return Paired(
         statistics.median(a.wall / b.wall for a, b in pairs),
         statistics.median(a.processor / b.processor for a, b in pairs),
@@ -150,7 +149,6 @@ def _begin(threads: int) -> None:
 
 
 def apart(function: Callable[..., Any], *values: Any) -> Any:
-    """What a function returns in a process of its own."""
     with process() as call:
         return call(function, *values)
 
@@ -213,13 +211,11 @@ def machine() -> str:
 
 @contextmanager
 def new_folder() -> Iterator[Path]:
-    """A folder that is removed in the end."""
     with TemporaryDirectory() as name:
         yield Path(name)
 
 
 def copy_to_disk(source: Path, target: Path) -> None:
-    """Copy a file and wait until the copy is on the disk."""
     shutil.copyfile(source, target)
     with open(target, "rb+") as handle:
         os.fsync(handle.fileno())

@@ -9,7 +9,7 @@ from pipeline.runtime.graph import stage_items
 from pipeline.runtime.process import say
 from pipeline.scores.average import write_average
 from pipeline.scores.file import check_name
-from stages.common import command, named, paths, sizes_line
+from stages.common import command, paths, sizes_line
 from stages.params import load_params
 
 
@@ -20,7 +20,7 @@ def main(name: str, output: Path) -> None:
     """Average the members that params.yaml names; their score files lie beside the output."""
     params = load_params()
     averages = params.average_scores
-    settings = named("average_scores", averages, name)
+    settings = averages[name]
     members = {member: output.parent / f"{member}.h5" for member in settings.members}
     if lost := [str(path) for path in members.values() if not path.is_file()]:
         raise WorkbenchError(

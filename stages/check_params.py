@@ -2,10 +2,13 @@
 the code of every stage, so that DVC re-runs a stage when its own code changed."""
 
 from pathlib import Path
+from typing import Any
 
-from stages.code import write_lists
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.yaml_text import COMPLETE, read_yaml
+from stages.code import stage_lists, write_lists
 from stages.common import SOURCES, command, paths
-from stages.params import load_params
+from stages.params import Params, load_params
 from stages.registries import check_registries
 
 
@@ -14,7 +17,21 @@ from stages.registries import check_registries
 def main(output: Path) -> None:
     """Validate params.yaml and write, for every stage, which files of code it may load."""
     check_registries()
-    write_lists(output, SOURCES, load_params())
+    params, stages = load_params(), stage_lists(read_yaml(Path("dvc.yaml")))
+    check_keys(read_yaml(Path("params.yaml")), set().union(*stages.values()))
+    write_lists(output, SOURCES, params, stages)
+
+
+def check_keys(values: dict[str, Any], named: set[str]) -> None:
+    """Raise WorkbenchError for keys that dvc.yaml names and the file leaves out: DVC does not know
+    the defaults, and would miss them at the end of a stage."""
+    lost = [key for key in Params.model_fields if key not in values]
+    for key in sorted(named):
+        section, _, name = key.partition(".")
+        if section in values and name.isidentifier() and name not in values[section]:
+            lost.append(key)
+    if lost:
+        raise WorkbenchError(f"params.yaml: {listing(lost)} missing", COMPLETE)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 from models.dual_path.classes import KMEANS, by_group, write_pseudo_classes
 from pipeline.corpus.tables import images_digest, in_split, load_images
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import settle
 from pipeline.storage.features import FeatureFile
 from stages.common import command, paths
 from stages.params import load_params
@@ -27,9 +27,7 @@ def main(images: Path, features: Path, output: Path) -> None:
     else:
         from models.dual_path.clusters import by_cluster  # and torch, which groups do without
 
-        set_threads(params.runtime.threads)
-        seed_everything(params.seed)
-        device = pick_device(params.runtime.device)
+        device = settle(params.runtime, params.seed)
         file, seed = FeatureFile(features), params.seed
         found = by_cluster(train, file, k=settings.k, seed=seed, device=device)
     made_with = json.dumps(settings.model_dump() | KMEANS)

@@ -5,13 +5,12 @@
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
-from pipeline.runtime.yaml_text import read_yaml
 from stages.common import CODE
 from stages.params import CommonParams
 from stages.registries import chosen_modules
@@ -27,10 +26,10 @@ BY_ITEM = {
 
 
 def write_lists(
-    folder: Path, memory: Path, params: CommonParams, graph: Path = Path("dvc.yaml")
+    folder: Path, memory: Path, params: CommonParams, stages: Mapping[str, set[str]]
 ) -> None:
     """Write the list of every stage; the file `memory` keeps digests for the next time."""
-    sources, stages = Sources(memory=memory), stage_lists(read_yaml(graph))
+    sources = Sources(memory=memory)
     texts = {name: code_list(sources, name, keys, params) for name, keys in stages.items()}
     sources.remember()
     for name, text in texts.items():
@@ -38,17 +37,19 @@ def write_lists(
 
 
 def stage_lists(graph: dict[str, Any]) -> dict[str, set[str]]:
-    """The sections of params.yaml that a stage reads, by the name of its list."""
+    """The dependencies of a stage and the keys of params.yaml that it reads, by its list's name."""
     found: dict[str, set[str]] = {}
     pattern = re.compile(rf"{re.escape(CODE.as_posix())}/(\S+)")
     for stage in graph["stages"].values():
         items = stage.get("foreach", [None])
         body = stage.get("do", stage)
         for item in items if isinstance(items, list | dict) else [None]:
-            words = map(str, (*body.get("deps", ()), *body.get("params", ())))
-            text = [re.sub(r"\$\{(key|item)\}", str(item), word) for word in words]
+            words: Iterable[str] = map(str, (*body.get("deps", ()), *body.get("params", ())))
+            if item is not None:
+                words = (re.sub(r"\$\{(key|item)\}", str(item), word) for word in words)
+            text = list(words)
             for match in filter(None, map(pattern.fullmatch, text)):
-                found.setdefault(match[1], set()).update(word.partition(".")[0] for word in text)
+                found.setdefault(match[1], set()).update(text)
     return found
 
 
@@ -57,9 +58,9 @@ def code_list(sources: Sources, name: str, keys: Collection[str], params: Common
     program, _, item = name.partition("@")
     modules = [f"stages.{program}", "pipeline.runtime.kernels"]
     modules += [BY_ITEM[program].format(item)] if item else []
-    own = [key for key in keys if key in type(params).model_fields]
-    modules += [type(getattr(params, key)).__module__ for key in own]
+    sections = {key.partition(".")[0] for key in keys} & type(params).model_fields.keys()
+    modules += [type(getattr(params, section)).__module__ for section in sections]
     chosen, files = list[str](), list[str]()
     while files != (files := sources.closure([*modules, *chosen])):
-        chosen = list(chosen_modules(files, keys, params))
+        chosen = list(chosen_modules(files, sections, params))
     return "".join(f"{file} {sources.digest(file)}\n" for file in files)

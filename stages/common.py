@@ -11,7 +11,7 @@ import click
 
 from pipeline.runtime.code import check_loaded, is_program
 from pipeline.runtime.disk import explained
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import notes
 from pipeline.runtime.lock import alone
 from pipeline.runtime.process import keep_freed_memory, owns_work, say, where
@@ -29,40 +29,6 @@ shard_rows = click.option(
     "--rows", type=int, nargs=2, help="First row and end of a shard, for --output."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
-# Options of stages that name files and folders, with their help.
-FILES = {
-    "boxes": "Boxes table of the corpus.",
-    "captions": "Captions table of the corpus.",
-    "checkpoint": "Weights of the model (.safetensors).",
-    "classes": "Pseudo classes (HDF5); for dual_path.",
-    "curve": "Table with a row per epoch (TSV).",
-    "curves": "Folder of such tables.",
-    "detector": "Weights of the detector (.safetensors).",
-    "encoder": "Fitted encoder of sentences (HDF5).",
-    "features": "Features of the images (HDF5).",
-    "first": "Scores that choose the best items (HDF5).",
-    "hubs": "Shares of hubs (TSV).",
-    "images": "Images table of the corpus.",
-    "metrics": "Metrics file (JSON).",
-    "network": "Weights of the image network (.safetensors).",
-    "output": "File or folder to write.",
-    "phrases": "Folder of the phrases' tables.",
-    "proposals": "Boxes to look in, with vectors (HDF5).",
-    "ranks": "Rank file or a folder of these (HDF5).",
-    "raw": "Folder with the captioned images.",
-    "recall": "Recall at K (TSV).",
-    "relevance": "Table of extended positives.",
-    "scores": "Score file (HDF5).",
-    "second": "Scores that order them (HDF5).",
-    "sentences": "Vectors of the captions (HDF5).",
-    "separation": "Densities of scores (TSV).",
-    "text": "Folder of the vocabulary, or vectors of the captions.",
-    "training": "Validation rsum by epoch (TSV).",
-    "truth": "Vectors of the phrases' own boxes (HDF5).",
-    "vectors": "Vectors of the phrases (HDF5).",
-    "vocabulary": "Folder of the vocabulary.",
-}
-Item = TypeVar("Item")
 Main = TypeVar("Main", bound=Callable[..., Any])
 
 
@@ -99,13 +65,15 @@ def command(function: Callable[..., None]) -> click.Command:
     return click.command(help=text, epilog=epilog, context_settings=context)(versioned)
 
 
-def paths(*names: str, exist: bool = False, required: bool = True) -> Callable[[Main], Main]:
+def paths(
+    *names: str, exist: bool = False, required: bool = True, multiple: bool = False
+) -> Callable[[Main], Main]:
     """Options that name files or folders; `exist`: click refuses those that are not there."""
 
     def decorated(function: Main) -> Main:
         kind = existing if exist else target
         for name in reversed(names):
-            option = click.option(f"--{name}", type=kind, required=required, help=FILES[name])
+            option = click.option(f"--{name}", type=kind, required=required, multiple=multiple)
             function = option(function)
         return function
 
@@ -123,14 +91,6 @@ def sizes_line(sizes: Mapping[str, tuple[int, ...]]) -> str:
     """Numbers of images and captions by split, for a line."""
     parts = (f"{split} {images:,} x {captions:,}" for split, (images, captions) in sizes.items())
     return f"{', '.join(parts)} (images x captions)"
-
-
-def named(section: str, items: Mapping[str, Item], name: str) -> Item:
-    """An item of a section of params.yaml whose keys the user chose; WorkbenchError if missing."""
-    if name not in items:
-        there = listing(items) or "none"
-        raise WorkbenchError(f"{section} {name!r}: params.yaml has {there}", f"see {section} there")
-    return items[name]
 
 
 def fail(text: str) -> None:

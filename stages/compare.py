@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from pipeline.comparison.extended import extended_report
 from pipeline.comparison.files import metrics_files, of_models
 from pipeline.comparison.phrases import phrase_report, read_rows
@@ -17,21 +15,16 @@ from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import EVALUATING, LOCALISING, stage_items
 from pipeline.runtime.process import say
 from pipeline.runtime.yaml_text import read_yaml
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--metrics", type=existing, multiple=True, required=True, help="JSON, or a folder.")
-@click.option("--ranks", type=existing, multiple=True, required=True, help="HDF5, or a folder.")
-@click.option("--curves", type=existing, multiple=True, help="TSV, or a folder; for the page.")
-@click.option("--attention", type=existing, multiple=True, help="HDF5, or a folder; for the page.")
-@click.option("--phrases", type=existing, help="Folder of the phrases' tables; for the page.")
-@click.option("--found", type=existing, multiple=True, help="HDF5 of phrases, or a folder.")
-@click.option("--images", type=existing, help="Images of the corpus, for the page.")
-@click.option("--captions", type=existing, help="Captions of the corpus, for the page.")
-@click.option("--output", type=target, required=True, help="Table to write (markdown).")
-@click.option("--page", type=target, help="Page to write (HTML, self-contained).")
+@paths("metrics", "ranks", exist=True, multiple=True)
+@paths("curves", "attention", "found", exist=True, multiple=True, required=False)
+@paths("phrases", "images", "captions", exist=True, required=False)
+@paths("output")
+@paths("page", required=False)
 def main(
     metrics: tuple[Path, ...],
     ranks: tuple[Path, ...],
@@ -44,11 +37,8 @@ def main(
     output: Path,
     page: Path | None,
 ) -> None:
-    """Compare the models of metrics files, each with the other files of the same name.
-
-    A folder stands for the files of what dvc.yaml evaluates, models and averages of their scores;
-    others in it are refused.
-    """
+    """Compare the models of metrics files, each with the other files of the same name; a folder
+    stands for the files of all that dvc.yaml evaluates."""
     params, folders = load_params(), any(path.is_dir() for path in metrics)
     names = {stage: stage_items(stage) if folders else [] for stage in (*EVALUATING, LOCALISING)}
     searching = names.pop(LOCALISING)

@@ -11,8 +11,7 @@ from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.hubness import Hubness
 from pipeline.evaluation.look import look
-from pipeline.evaluation.shortlist import shortlist_recall
-from pipeline.evaluation.subset import first_images
+from pipeline.evaluation.subset import first_images, shortlist_recall
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say

@@ -11,7 +11,7 @@ from pipeline.phrases.files import search_of
 from pipeline.phrases.result import evaluate_phrases, said, write_result
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import settle
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, paths
 from stages.params import load_params
@@ -28,9 +28,7 @@ def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path
     if inputs.absent:
         write_json(metrics, {"phrases": 0})
         return write_absent(output)
-    set_threads(params.runtime.threads)
-    seed_everything(params.seed)
-    device = pick_device(params.runtime.device)
+    device = settle(params.runtime, params.seed)
     opened, trained = open_phrases(inputs), read_checkpoint(checkpoint, name)
     trained.require(opened.identity())
     model = trained.build(network).to(device)

@@ -9,7 +9,7 @@ from pipeline.scores.average import SHORTLIST
 from pipeline.scores.file import check_name
 from pipeline.scores.rerank import read_reranked
 from pipeline.storage.groups import GroupFile
-from stages.common import command, named, paths
+from stages.common import command, paths
 from stages.evaluate import evaluated
 from stages.params import load_params
 
@@ -24,7 +24,7 @@ def main(
 ) -> None:
     """Rank the test split both ways as `rerank` in params.yaml says, by the scores alone."""
     params = load_params()
-    top = named("rerank", params.rerank, name).top
+    top = params.rerank[name].top
     source: dict[str, str | int | float] = {"top": top}
     for key, path in (("first", first), ("second", second)):
         check_name(path)

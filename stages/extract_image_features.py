@@ -8,7 +8,7 @@ from pipeline.corpus.tables import images_digest, load_images
 from pipeline.embeddings.job import import_job
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import seed_everything, set_threads
+from pipeline.runtime.repeatable import settle
 from pipeline.storage.shards import Plan
 from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
@@ -24,8 +24,7 @@ def main(
     """Extract or import image features; a killed run continues where it stopped."""
     params = load_params()
     settings, shard = params.image_features, params.runtime.extraction.shard
-    set_threads(params.runtime.threads)
-    seed_everything(params.seed, settings.compile)
+    settle(params.runtime, params.seed, settings.compile)
     table = load_images(images, rows and range(*rows))
     if settings.source == "file":
         ids = table["image_id"].tolist()

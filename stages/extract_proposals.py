@@ -14,7 +14,7 @@ from pipeline.phrases.tables import distinct_regions, load_phrases
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import settle
 from pipeline.storage.features import FeatureFile, FeatureWriter
 from stages.common import WORK, command, paths
 from stages.params import load_params
@@ -27,14 +27,12 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
     """Propose boxes in every image that has phrases; a killed run continues where it stopped."""
     params = load_params()
     settings, runtime = params.phrases, params.runtime
-    set_threads(runtime.threads)
-    seed_everything(params.seed)
     tables, table = load_phrases(phrases), load_images(images)
     if not len(tables):
         write_absent(output)
         return write_absent(truth)
     table = table[table["image_id"].isin(tables.phrases["image_id"])].reset_index(drop=True)
-    ids, device = table["image_id"].tolist(), pick_device(runtime.device)
+    ids, device = table["image_id"].tolist(), settle(runtime, params.seed)
     maker = describer(settings.features, params.seed, detector, device)
     file = proposer = None
     if settings.proposals.source == "file":

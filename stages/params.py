@@ -1,7 +1,7 @@
 """params.yaml as typed, frozen sections: the only reader of that file.
 
-A key that the file leaves out has the default of its type; an unknown key is refused. What dvc.yaml
-names must stand in the file. All problems are reported at once.
+A key that the file leaves out has the default of its type; an unknown key is refused. All problems
+are reported at once.
 """
 
 import difflib
@@ -29,7 +29,7 @@ from pipeline.evaluation.criteria import needs_matrix
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.regions.params import RegionsConfig
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.recipes import merge
 from pipeline.runtime.section import (
     AS_WRITTEN,
@@ -43,7 +43,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.runtime.yaml_text import COMPLETE, UNDO, read_yaml
+from pipeline.runtime.yaml_text import UNDO, read_yaml
 from pipeline.scores.params import (
     ALLOWED_NAME,
     FILE_NAME,
@@ -60,56 +60,7 @@ from pipeline.words.params import VocabularyConfig
 if TYPE_CHECKING:  # for annotations alone: check_params does without its libraries
     from pipeline.inputs.origin import Origin
 
-# Keys of earlier versions, and the keys that took their place and take over their values; none for
-# a key that is read no more. `vse complete` moves them.
-MOVED: dict[str, tuple[str, ...]] = {
-    "inference.criterion": ("inference.criteria",),
-    "ranking.margin": ("vse.margin", "scan.margin", "dp_rnn.margin"),
-    "ranking.reduction": ("training.reduction",),
-    "ranking.warmup_epochs": ("training.warmup_epochs",),
-    # constants beside their code since
-    "detector.layers": (),
-    "detector.training.attribute_weight": (),
-    "detector.training.threshold": (),
-    "detector.training.weight_decay": (),
-    "phrase_cca.regions_per_phrase": (),
-    "phrase_two_branch.regions_per_phrase": (),
-    "pseudo_classes.initialisation": (),
-    "pseudo_classes.iterations": (),
-    "pseudo_classes.tolerance": (),
-    "vocabulary.window": (),
-}
-# Keys of a section's `training` that others have, and why this one has not.
-NO_USE = {
-    "accumulate": "a ranking loss takes its negatives from the batch, so small batches do not add "
-    "up to a large one; raise batch_size",
-    "epochs": "its phases have their own",
-    "lr": "its phases have their own",
-    "training": "it is fitted at once, without epochs",
-    "warmup_epochs": "its phases choose their losses",
-}
 NAMED = ("average_scores", "external", "rerank")  # their keys are names that the user chose
-# Keys inside sections that dvc.yaml names: DVC does not know the defaults.
-TRACKED = (
-    "corpus.max_megapixels",
-    "corpus.positives",
-    "evaluation.bootstrap",
-    "evaluation.confidence",
-    "phrases.features",
-    "phrases.nms",
-    "phrases.path",
-    "phrases.proposals",
-    "phrases.source",
-    "phrases.splits",
-    "phrases.train_images",
-    "scoring.cut",
-    "scoring.keep",
-    "scoring.shortlist",
-    "search.hnsw",
-    "search.index",
-    "search.ivf_pq",
-    "search.models",
-)
 
 
 class CommonParams(Section):
@@ -150,7 +101,6 @@ class CommonParams(Section):
         yield from self._word_widths()
         yield from self._warm_ups_leave_epochs()
         yield from self._detector_and_what_it_serves()
-        yield from self.sentences.beyond(self.vocabulary.known_dim)
         yield from self._names_of_score_files()
         pool, allowed = self.phrases.features.network.pool, (*POOLINGS, "fc7")
         if pool not in allowed:
@@ -244,7 +194,7 @@ class CommonParams(Section):
         return {origin.section: origin for origin in found}
 
     def _image_origin(self) -> "Origin":
-        from models.backbone.provenance import provenance
+        from models.backbone.params import provenance
         from pipeline.inputs.origin import Origin
 
         section, network = self.image_features, self.image_features.source == "network"
@@ -259,7 +209,7 @@ class CommonParams(Section):
         )
 
     def _region_origin(self) -> "Origin":
-        from models.backbone.provenance import provenance
+        from models.backbone.params import provenance
         from pipeline.inputs.origin import Origin
         from pipeline.regions.file import used
 
@@ -303,16 +253,8 @@ class CommonParams(Section):
         return Settings(getattr(self, name), self.loss, self.ranking, self.seed)
 
 
-def _default(name: str) -> Section:
-    kind = config_of(name)
-    if lacking := [key for key, field in kind.model_fields.items() if field.is_required()]:
-        text = f"models/{name}/params.py: {listing(lacking)} without a default"
-        raise WorkbenchError(text, "give every key one, such as dim: Count = 256")
-    return kind()
-
-
 # The whole of params.yaml: a section for every model that there is.
-CONFIGS: dict[str, Any] = {name: (config_of(name), _default(name)) for name in model_names()}
+CONFIGS: dict[str, Any] = {name: (config_of(name), config_of(name)()) for name in model_names()}
 if taken := sorted(set(CONFIGS) & set(CommonParams.model_fields)):
     raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
 Params = create_model("Params", __base__=CommonParams, **CONFIGS)
@@ -354,49 +296,24 @@ def filled(values: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-MOST_DESCRIBED = 100  # problems of one file
-MISSING = "missing_in_file"  # type of a problem: dvc.yaml names a key that the file lacks
-
-
 def load_params(path: Path | str = "params.yaml") -> CommonParams:
     """Read and validate a params.yaml; WorkbenchError names every wrong key and its value."""
     values = read_yaml(Path(path))
-    if details := _details(values):
-        count = "1 problem" if len(details) == 1 else f"{len(details)} problems"
-        old = [d["type"] == MISSING or ".".join(map(str, d["loc"])) in MOVED for d in details]
-        hints = [COMPLETE] * any(old) + [UNDO] * (not all(old))
-        problems = "\n  ".join(_described(details))
-        raise WorkbenchError(f"{path}: {count}\n  {problems}", "\n".join(hints))
+    if problems := list(find_problems(values)):
+        text = "\n  ".join([f"{path}: {counted(len(problems), 'problem')}", *problems])
+        raise WorkbenchError(text, UNDO)
     return Params.model_validate(filled(values))
 
 
 def find_problems(values: dict[str, Any]) -> Iterator[str]:
     """Yield one line per problem: first of single keys, then of combinations that can be judged."""
-    yield from _described(_details(values))
-
-
-def _described(details: list[ErrorDetails]) -> Iterator[str]:
-    yield from map(describe, details[:MOST_DESCRIBED])
-    if len(details) > MOST_DESCRIBED:
-        yield f"and {len(details) - MOST_DESCRIBED:,} more"
-
-
-def _details(values: dict[str, Any]) -> list[ErrorDetails]:
-    """The problems of a file; first keys that dvc.yaml names and the file lacks."""
-    found = []
-    for key in (*Params.model_fields, *TRACKED):
-        section, _, name = key.rpartition(".")
-        holder = values.get(section) if section else values
-        if isinstance(holder, dict) and name not in holder:
-            found.append(ErrorDetails(type=MISSING, loc=tuple(key.split(".")), msg="", input=None))
     try:
         Params.model_validate(filled(values))
     except ValidationError as error:
         every = error.errors()
         # a wrong key of the section `training` is wrong in every section that takes it over
         common = {details["loc"] for details in every if details["loc"][:1] == ("training",)}
-        found += [details for details in every if details["loc"][1:] not in common]
-    return found
+        yield from (describe(details) for details in every if details["loc"][1:] not in common)
 
 
 def describe(detail: ErrorDetails) -> str:
@@ -405,17 +322,9 @@ def describe(detail: ErrorDetails) -> str:
     key = ".".join(str(part) for part in location)
     if kind == WRONG_WHOLE:
         return f"{key}: {text}"
-    if kind == MISSING:
-        what = "section" if isinstance(default_values().get(key), dict) else "key"
-        return f"{what} {key} is missing; add it with: vse complete"
     if kind == "missing":
         return f"{key}: missing; an item of a list has all its keys"
-    if key in MOVED:
-        now = f"it is {', '.join(MOVED[key])} now" if MOVED[key] else "it is read no more"
-        text = f"unknown key; {now}"
-    elif kind == "extra_forbidden" and "training" in location[-2:] and location[-1] in NO_USE:
-        text = f"unknown key; {NO_USE[str(location[-1])]}"
-    elif kind == "extra_forbidden":
+    if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _siblings(location[:-1]), n=1)
         text = f"unknown key; did you mean {near[0]}?" if near else "unknown key"
     elif kind == "literal_error":

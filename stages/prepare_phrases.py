@@ -5,7 +5,6 @@ from pathlib import Path
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
 from pipeline.dataset.source import Options
 from pipeline.phrases.read import read_phrases
-from pipeline.phrases.tables import check
 from pipeline.runtime.process import say
 from stages.common import command, paths
 from stages.params import load_params
@@ -21,7 +20,6 @@ def main(raw: Path, images: Path, captions: Path, output: Path) -> None:
     tables = read_phrases(
         params.phrases, params.dataset, raw, load_images(images), load_captions(captions), options
     )
-    check(str(raw), tables.phrases, tables.boxes)
     tables.write(output)
     counts = tables.phrases["split"].value_counts()
     parts = [f"{split} {counts.get(split, 0):,}" for split in SPLITS]

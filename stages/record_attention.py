@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from models.base.attention import attention_of
+from models.base.registry import attention_of
 from pipeline.attention.pairs import record_attention
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import has_boxes
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import settle
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile
@@ -22,9 +22,7 @@ from stages.params import load_params
 def main(name: str, checkpoint: Path, scores: Path, output: Path, **paths: Path) -> None:
     """Write what the report shows of MODEL's attention; no pair for regions without boxes."""
     params, inputs, attention = load_params(), Inputs(**paths), attention_of(name)
-    device = pick_device(params.runtime.device)
-    set_threads(params.runtime.threads)
-    seed_everything(0)  # nothing is drawn, but kernels must be the repeatable ones
+    device = settle(params.runtime)
     trained, reader = read_checkpoint(checkpoint, name), None
     if has_boxes(FeatureFile(inputs.features)):
         reader = attention(trained, inputs, device, "test")

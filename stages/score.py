@@ -1,5 +1,6 @@
 """Score every image of the validation and test splits against every caption."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import settle
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile
@@ -40,9 +41,7 @@ def main(
 ) -> None:
     """Score both splits with MODEL; its sizes come from the checkpoint, not from params.yaml."""
     params, scorer = load_params(), model_function(name, "scorer")
-    device = pick_device(params.runtime.device)
-    set_threads(params.runtime.threads)
-    seed_everything(0)  # nothing is drawn, but kernels must be the repeatable ones
+    device = settle(params.runtime)
     trained = read_checkpoint(checkpoint, name)
     options = selection(name, trained, shortlist, cut, keep)
     inputs = Inputs(**paths)
@@ -50,7 +49,7 @@ def main(
     check_origins(inputs, params.origins())
     splits = {split: score(split) for split in SCORED}
     if keep != EMBEDDINGS:
-        splits = {split: found.held() for split, found in splits.items()}
+        splits = {split: replace(found, scores=found.matrix) for split, found in splits.items()}
     described: dict[str, str | int | float] = {
         "model": name,
         "checkpoint_sha256": trained.sha256,
@@ -67,8 +66,7 @@ def main(
 def selection(
     name: str, trained: Checkpoint, shortlist: int | None, cut: bool, keep: str | None
 ) -> dict[str, int]:
-    """The shortlist where these weights use one, or `cut` says so; WorkbenchError for options that
-    do not fit."""
+    """The shortlist where these weights use one; WorkbenchError for options that do not fit."""
     if keep is not None and offered(name, "model", "score_vectors") is None:
         raise WorkbenchError(f"model {name!r} does not take the option --keep", "see dvc.yaml")
     uses_shortlist = offered(name, "model", "uses_shortlist")

@@ -8,7 +8,7 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.external import Pairs, write_external
-from stages.common import command, named, paths, sizes_line
+from stages.common import command, paths, sizes_line
 from stages.params import load_params
 
 
@@ -19,7 +19,7 @@ from stages.params import load_params
 def main(name: str, images: Path, captions: Path, output: Path) -> None:
     """Put what the files that params.yaml names say in the order of the corpus."""
     params = load_params()
-    config = named("external", params.external, name)
+    config = params.external[name]
     set_threads(params.runtime.threads)
     corpus = Pairs(load_images(images), load_captions(captions))
     sizes = write_external(output, config.files, config.similarity, corpus)

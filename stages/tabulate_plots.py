@@ -15,7 +15,6 @@ from pipeline.plots.tables import (
 )
 from pipeline.report.colours import numbers_of
 from pipeline.report.curve_files import read_curve
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import EVALUATING, stage_items
 from pipeline.runtime.process import say
@@ -31,8 +30,6 @@ def main(
     """Write what `dvc plots show` draws of the models that dvc.yaml evaluates."""
     names = sorted(name for stage in EVALUATING for name in stage_items(stage))
     ranked = of_models([ranks], names, ".h5")
-    if not ranked:
-        raise WorkbenchError(f"{ranks}: no rank file of a model", "dvc repro evaluate")
     epochs, recalls, densities, shares = [], [], [], []
     for path in of_models([curves], names, ".tsv"):
         curve = read_curve(path)

@@ -13,7 +13,7 @@ from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, write_text
 from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import settle
 from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
 from stages.common import WORK, command, paths
@@ -27,10 +27,9 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
     """Train the detector, or take one from a file, and write it with its names."""
     params = load_params()
     settings = params.detector
-    set_threads(params.runtime.threads)
-    seed_everything(params.seed)
+    device = settle(params.runtime, params.seed)
     if settings.weights == "train":
-        train(params, images, boxes, output, curve)
+        train(params, device, images, boxes, output, curve)
         return
     if settings.weights == "random":
         network: Any = random_detector(settings, corpus_labels(images, boxes), params.seed).eval()
@@ -44,9 +43,10 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
     say(f"detector: {description.architecture}, {description.origin} weights, {names}")
 
 
-def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: Path) -> None:
+def train(
+    params: CommonParams, device: torch.device, images: Path, boxes: Path, output: Path, curve: Path
+) -> None:
     """Train, and write detector and curve; a killed run continues where it stopped."""
-    device = pick_device(params.runtime.device)
     data = training_data(params.detector, params.seed, images, boxes)
     key = fingerprint(
         params=data.params,

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from browsers import browser_or_skip
 from commands import run_command
 from hypothesis import settings
 
@@ -53,6 +54,14 @@ def run_vse():
     from vse_workbench.commands import vse  # fixes the kernels, which `make test-avx2` chooses
 
     return lambda *words, cwd, check=True: checked(vse, words, cwd, check)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    driver = browser_or_skip()
+    driver.set_script_timeout(60)
+    yield driver
+    driver.quit()
 
 
 def checked(command, words, folder, check):

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from clone import ROOT
 from first_party import PACKAGES, imported, libraries
 
 from models.base.registry import config_of, model_names, models_with
@@ -16,7 +17,6 @@ from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
 from stages.params import Params
 
-ROOT = Path(__file__).resolve().parents[1]
 # The graph with an item of every group: params.yaml itself has no other programs and no index.
 FOLDER = TemporaryDirectory()
 GRAPH = Path(FOLDER.name) / "dvc.yaml"

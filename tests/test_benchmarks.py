@@ -8,12 +8,7 @@ import pytest
 from clone import ROOT
 
 from benchmarks.__main__ import NAMES, main
-from benchmarks.common import (
-    Cost,
-    Paired,
-    Row,
-    paired,
-)
+from benchmarks.common import Cost, Paired, Row, paired
 
 
 def test_ratios_are_medians_of_the_pairs():

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from clone import ROOT
 from full_disk import small_disks
 
 from tests.campaign.__main__ import FULL, ON_DISK, PARSERS, run, sections_in, table
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[1]
 SLOW = ("YAML of params", "YAML of worlds")
 DAMAGED = ("stages with flipped bits", "stages with files cut short")
 # Cases of each section: a process for those with as many, which makes the world once.

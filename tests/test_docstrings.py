@@ -2,11 +2,10 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
+from clone import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("pipeline", "models", "stages", "vse_workbench")
 MANY = 3
 ARRAY = re.compile(r"\b(Tensor|ndarray|NDArray)\b")
@@ -16,10 +15,14 @@ SHAPE = re.compile(
 )
 
 
-def names_of(function):
+def is_judged(function):
+    """Public, with enough arguments, and neither a backward pass nor an interface."""
     args = function.args
     every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
-    return [argument.arg for argument in every if argument and argument.arg not in ("self", "cls")]
+    names = {argument.arg for argument in every if argument} - {"self", "cls"}
+    hidden = function.name.startswith("_") and function.name != "__init__"
+    is_empty = [ast.unparse(line) for line in function.body] == ["..."]
+    return not (hidden or is_empty or "ctx" in names or len(names) < MANY)
 
 
 def takes_arrays(function):
@@ -31,27 +34,19 @@ def takes_arrays(function):
 
 
 def offenders(source):
+    """A method may leave the shapes to its class."""
     tree = ast.parse(source)
-    around = {
-        child: ast.get_docstring(node) or ""
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-        for child in node.body
-    }
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    around = {child: one for one in classes for child in one.body}
     for node in ast.walk(tree):
-        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+        if not isinstance(node, ast.FunctionDef) or not is_judged(node) or not takes_arrays(node):
             continue
-        text = ast.get_docstring(node)
-        functions = [node] if isinstance(node, ast.FunctionDef) else []
-        if isinstance(node, ast.ClassDef):
-            functions = [f for f in node.body if getattr(f, "name", "") == "__init__"]
-        for function in functions:
-            names = names_of(function)
-            body = [ast.unparse(line) for line in function.body]
-            if node.name.startswith("_") or "ctx" in names or body == ["..."] or len(names) < MANY:
-                continue
-            if takes_arrays(function) and not SHAPE.search((text or "") + around.get(node, "")):
-                yield f"{node.name}: takes arrays and gives no shape"
+        owner = around.get(node)
+        if owner and owner.name.startswith("_") and node.name == "__init__":
+            continue
+        texts = [ast.get_docstring(one) or "" for one in (node, owner) if one]
+        if not SHAPE.search(" ".join(texts)):
+            yield f"{node.name}: takes arrays and gives no shape"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -2,11 +2,10 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from clone import Clone
+from clone import ROOT, Clone
 from PIL import Image
 from warm_python import warm_python
 
@@ -16,7 +15,6 @@ from stages.params import Params
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[1]
 PIECE = re.compile(
     r"^(?:File `(?P<file>[^`]+)`"
     r"|Lines? in `(?P<place>[^`]+)` (?P<side>after|before) `(?P<at>[^`]+)`)"

@@ -7,10 +7,9 @@ import tarfile
 import tomllib
 import zipfile
 from importlib import metadata
-from pathlib import Path
 
 import pytest
-from clone import Clone
+from clone import ROOT, Clone
 from first_party import PACKAGES
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -18,7 +17,6 @@ from packaging.utils import canonicalize_name
 
 from pipeline.runtime.yaml_text import read_yaml
 
-ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BUILD = "from setuptools import build_meta as b; b.build_{}({!r})"
 

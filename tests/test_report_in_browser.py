@@ -4,7 +4,7 @@ Skipped only where there is no Chromium, or no driver for it.
 """
 
 import pytest
-from browsers import browser_or_skip, resize
+from browsers import resize
 from report_world import made_scores, page_of, put_attention, put_corpus, put_model, put_phrases
 
 
@@ -22,13 +22,6 @@ def page(tmp_path_factory):
     text = page_of(folder, "weak", "strong", **more)
     (folder / "index.html").write_text(text, encoding="utf-8")
     return (folder / "index.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    driver = browser_or_skip()
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture

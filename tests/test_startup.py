@@ -9,13 +9,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from clone import ROOT
 
 from models.base.registry import model_names
 
-ROOT = Path(__file__).resolve().parents[1]
 LIGHT = "click,h5py,pandas,pydantic,ruamel.yaml,scipy.linalg"  # no business of this test
 HEAVY = {"torch", "torchvision", "timm", "sklearn", "gensim", "matplotlib", "sentence_transformers"}
 TORCH, IMAGES = "torch", "torch,torchvision"
@@ -26,6 +25,7 @@ STAGES = {
     "compare": "matplotlib",
     "evaluate": TORCH,
     "evaluate_phrases": TORCH,
+    "evaluate_reranked": TORCH,
     "extract_image_features": IMAGES,
     "extract_proposals": IMAGES,
     "extract_region_features": IMAGES,

@@ -28,5 +28,5 @@ def compare_runs(
     if resamples < 100 or not 0.5 <= confidence < 1:
         text = f"resamples = {resamples}, confidence = {confidence:g}"
         raise WorkbenchError(f"{text}: allowed are 100 and more, and from 0.5 to below 1")
-    first, second = (load_run(str(run), None, criterion) for run in (a, b))
+    first, second = (load_run(str(run), None, criterion)[0] for run in (a, b))
     return paired_differences(first, second, resamples, confidence, seed)

@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/support")]
 from browsers import browser_or_skip  # noqa: E402
 from scene_reading import is_true  # noqa: E402
 
-from models.base.attention import attention_of  # noqa: E402
+from models.base.registry import attention_of  # noqa: E402
 from pipeline.comparison.results import NAIVE, Result, read_results  # noqa: E402
 from pipeline.comparison.table import interval_text, shown  # noqa: E402
 from pipeline.corpus.images import open_rgb  # noqa: E402

@@ -45,19 +45,13 @@ def attended_cosines(
     Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). Memory: A B Q C floats, as many
     again for gradients; gradients of first order only. Autocast changes nothing.
 
-    Args:
-        queries: (A, Q, K) unit vectors or zeros, padded at the end; padding never enters.
-        contexts: (B, C, K) likewise.
-        query_lengths: (A,) best on the CPU.
-        context_lengths: (B,) best on the CPU.
-        temperature: the factor lambda inside the softmax over the contexts.
-        norms: (B, C) lengths of the contexts' vectors before they were made unit vectors: these are
-            attended to, as in eq. 5 and 8. None: the unit vectors, as in SCAN.
-        reduced: half precision of the inner products across the sides; their sums are float32.
-            None: full precision.
-
-    Returns:
-        (A, B, Q), at least float32, 0 at padded queries and where a side is zero.
+    queries: (A, Q, K) and contexts: (B, C, K), unit vectors or zeros, padded at the end, padding
+    never enters; query_lengths: (A,) and context_lengths: (B,), best on the CPU; temperature: the
+    factor lambda inside the softmax over the contexts; norms: (B, C) lengths of the contexts'
+    vectors before they were made unit vectors: these are attended to, as in eq. 5 and 8 (None: the
+    unit vectors, as in SCAN); reduced: half precision of the inner products across the sides, whose
+    sums are float32 (None: full precision). Returns (A, B, Q), at least float32, 0 at padded
+    queries and where a side is zero.
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries = without_padding(queries, query_lengths)

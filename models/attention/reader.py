@@ -1,15 +1,28 @@
-"""A trained model as something that shows what it attended to."""
+"""What a model attended to in one image and one caption, in one form for all that attend."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from pipeline.attention.reader import AttentionReader, split_words
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs, require_boxes
 from pipeline.storage.checkpoint import Checkpoint
+
+
+class AttentionView(NamedTuple):
+    """Of an image with R regions and a caption of T words, without padding. Weights sum to 1 over
+    the regions where words attend to regions, else over the words; shares: None where all are
+    equal."""
+
+    score: float  # similarity of the two
+    weights: Tensor  # (T, R) attention of words and regions
+    word_weights: Tensor | None = None  # (T,) shares of the words in the score
+    region_weights: Tensor | None = None  # (R,) shares of the regions in it
+    order: Tensor | None = None  # (R,) the regions in the order they were read, if any
 
 
 def open_reader(
@@ -21,7 +34,7 @@ def open_reader(
     split: str,
 ) -> AttentionReader:
     """A function from ids of a split's image and caption to what the model attended to. view: from
-    the network and a pair to a models.attention.view.AttentionView. WorkbenchError for regions
+    the network and a pair to an AttentionView. WorkbenchError for regions
     without boxes and inputs that are not those of the training."""
     opened = RegionInputs(inputs, in_memory=False)
     checkpoint.require(opened.identity)

@@ -1,13 +1,13 @@
 """Scores of a split by models that compare an image and a caption part by part: by blocks of images
 and of captions of equal length, since a whole split would fill any memory."""
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize, pad
+from torch.nn.functional import normalize
 
 from models.base.scoring import evaluating, in_batches, scores_of
 from models.layers.linear import inside
@@ -22,27 +22,11 @@ BLOCK_VALUES = 1 << 21  # products of a region and a word at once: 8 MB per tens
 TELL_FROM = 1 << 20  # pairs from which on progress is shown
 
 
-class PairModel(Protocol):
-    """A model that scores pairs of sets of vectors (models.scan.network.SCAN)."""
-
-    training: bool
-
-    def train(self, mode: bool = True) -> object: ...
-
-    @property
-    def embed_images(self) -> Callable[..., Tensor]: ...
-
-    @property
-    def embed_captions(self) -> Callable[..., Tensor]: ...
-
-    @property
-    def score(self) -> Callable[..., Tensor]: ...
-
-
 def score_pairs(
-    model: PairModel, split: Split, device: torch.device, precision: Precision = "fp32"
+    model: Any, split: Split, device: torch.device, precision: Precision = "fp32"
 ) -> SplitScores:
-    """Score every image of a split against every caption by `model.score`, in evaluation mode.
+    """Score every image of a split against every caption by `score` of a model, which is as that of
+    models.scan.network.SCAN, in evaluation mode.
 
     Beside the scores, (N, M) float32, and the embedded regions, (N, R, K) float32, memory holds one
     block of captions and a few tensors of at most BLOCK_VALUES values (or of one image with
@@ -54,16 +38,14 @@ def score_pairs(
     return scores_of(split, scores, mean_vectors(*regions).cpu().numpy(), captions)
 
 
-def embedded_regions(model: PairModel, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
+def embedded_regions(model: Any, split: Split, device: torch.device) -> tuple[Tensor, Tensor]:
     """Vectors (N, R, K) of the regions of a split's images, padded at the end; counts (N,)."""
     vectors, counts = [], []
     for rows in in_batches(len(split.image_ids), EMBED_IMAGES):
         regions = split.images(rows).to(device)
         vectors.append(model.embed_images(*regions.tensors))
         counts.append(regions.counts)
-    most = max(batch.shape[1] for batch in vectors)
-    padded = [pad(batch, (0, 0, 0, most - batch.shape[1])) for batch in vectors]
-    return torch.cat(padded), torch.cat(counts)
+    return torch.cat(vectors), torch.cat(counts)
 
 
 def mean_vectors(vectors: Tensor, counts: Tensor) -> Tensor:
@@ -85,7 +67,7 @@ def caption_blocks(split: Split, size: int) -> Iterator[np.ndarray]:
 
 
 def _score_blocks(
-    model: PairModel,
+    model: Any,
     vectors: Tensor,
     counts: Tensor,
     split: Split,

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from models.backbone.file import ImageNetwork, cut_network
 from models.backbone.network import Backbone, BackboneError, classifier, load_strict
-from models.backbone.params import ImageFeaturesConfig
-from models.backbone.provenance import provenance
+from models.backbone.params import ImageFeaturesConfig, provenance
 from models.backbone.weights import published_state
 from models.detector.file import read_detector
 from models.detector.fpn import body_state

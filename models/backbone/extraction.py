@@ -5,7 +5,6 @@ company as an undisturbed one: float sums may differ in the last bits between ba
 """
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +72,7 @@ def fill(
     section: str,
     **reading: Any,
 ) -> None:
-    """Compute the missing rows of a feature file; each batch is written while the next is computed.
+    """Compute the missing rows of a feature file.
 
     images: N rows with path, width, height and sha256, in the order of the writer's ids; arrays:
     from the rows (B,) and what `compute` gives of a batch to the datasets' rows; workers: decoding
@@ -85,22 +84,10 @@ def fill(
     source = Pictures(ImageFiles(images, max_pixels), todo, **reading)
     done = len(images) - sum(len(rows) for rows in todo)
 
-    def write(rows: Rows, computed: Any) -> None:
-        writer.write(rows, **arrays(rows, computed))
-
-    with (
-        ThreadPoolExecutor(1) as pool,
-        Progress(section.replace("_", " "), len(images), "images", done=done) as progress,
-    ):
-        written: Future[None] | None = None
+    with Progress(section.replace("_", " "), len(images), "images", done=done) as progress:
         for batch in decode_ahead(source, workers, section):
-            computed = compute(batch)
-            if written is not None:
-                written.result()
-            written = pool.submit(write, batch.rows, computed)
+            writer.write(batch.rows, **arrays(batch.rows, compute(batch)))
             progress.update(len(batch.rows))
-        if written is not None:
-            written.result()
 
 
 def extract(

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from models.backbone.file import check_size, read_network
+from models.backbone.file import ImageNetwork, check_size, read_network
 from models.backbone.network import classifier, cut, weights_digest
 from models.backbone.pixels import PixelRows, pixel_preprocessing, shown
 from models.backbone.preprocessing import Preprocessing
@@ -22,31 +21,25 @@ from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
 
-Architecture = dict[str, int | float | str]
+Architecture = dict[str, Any]
 # Settings of the network's file that an architecture has where the file names them.
 NAMED = {"resize": "image_resizing", "normalisation": "image_normalisation"}
 # Entries of an architecture that say how crops are made, if it has them.
 CROPPING = (*NAMED.values(), "image_views")
 
 
-@dataclass(frozen=True)
-class ImageCNN:
-    """The network behind the features, how to build it, and the views that are averaged."""
-
-    image_cnn: nn.Module
-    architecture: Architecture
-    views: str
-
-
-def network_to_tune(inputs: Inputs, features: FeatureFile, crop: int, key: str) -> ImageCNN:
-    """The network that made the features; it must take images of `crop` pixels, set by `key`."""
-    network = open_network(inputs.required("network"), features)
-    check_size(network.image_cnn, crop, key)
-    return network
+def network_to_tune(
+    inputs: Inputs, features: FeatureFile, crop: int, key: str
+) -> tuple[ImageNetwork, Architecture]:
+    """As `open_network`; the network must take images of `crop` pixels, set by `key`."""
+    network, architecture = open_network(inputs.required("network"), features)
+    check_size(network.backbone, crop, key)
+    return network, architecture
 
 
-def open_network(path: Path, features: FeatureFile) -> ImageCNN:
-    """The network that made the features; WorkbenchError when the file is another network's."""
+def open_network(path: Path, features: FeatureFile) -> tuple[ImageNetwork, Architecture]:
+    """The network that made the features, and how to build it; WorkbenchError when the file is
+    another network's."""
     network = read_network(path)
     try:
         recorded = json.loads(str(features.attributes.get("params")))
@@ -65,7 +58,7 @@ def open_network(path: Path, features: FeatureFile) -> ImageCNN:
         "image_dim": network.width,
     }
     found |= {kept: settings[name] for name, kept in NAMED.items() if name in settings}
-    return ImageCNN(network.backbone, found, crops.views)
+    return network, found
 
 
 def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
@@ -93,14 +86,15 @@ def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[st
     return state | tuned, [name for name in state if name not in tuned]
 
 
-def image_side(image_cnn: nn.Module | None = None, **architecture: Any) -> dict[str, Any]:
-    """The arguments of models.layers.pixels.SeesPixels for the entries `image_...`. image_cnn: with
-    its weights; None makes it without."""
-    crops = crops_of(architecture)
+def with_image_cnn(image_cnn: nn.Module | None = None, **sizes: Any) -> dict[str, Any]:
+    """Sizes of a network with those of models.layers.pixels.SeesPixels for its entries `image_...`.
+    image_cnn: with its weights; None makes it without."""
+    crops = crops_of(sizes)
     if image_cnn is None:
-        layers, pool = architecture["image_layers"].split(","), architecture["image_pool"]
-        image_cnn, _ = cut(classifier(architecture["image_model"], 0), layers, pool, crops.crop)
-    return {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
+        layers, pool = sizes["image_layers"].split(","), sizes["image_pool"]
+        image_cnn, _ = cut(classifier(sizes["image_model"], 0), layers, pool, crops.crop)
+    own = {name: sizes[name] for name in sizes if name == "image_dim" or name[:6] != "image_"}
+    return own | {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
 
 
 def crops_of(

@@ -44,19 +44,9 @@ def network_job(
     }
     if network is not None:
         write_network(network, made)  # before it is accelerated in place
-    return extraction_job(
-        made,
-        images,
-        runtime,
-        attributes,
-        {"features": ((made.width,), "float16")},
-        precision=settings.precision,
-        compiled=settings.compile,
-        section="image_features",
-        batch_size=settings.batch_size,
-        workers=settings.workers,
-        max_pixels=max_pixels,
-    )
+    datasets = {"features": ((made.width,), "float16")}
+    given = made, images, runtime, attributes, datasets, settings, settings
+    return extraction_job(*given, section="image_features", max_pixels=max_pixels)
 
 
 def extraction_job(
@@ -65,29 +55,20 @@ def extraction_job(
     runtime: RuntimeConfig,
     attributes: Attributes,
     datasets: Datasets,
-    *,
-    precision: str,
-    compiled: bool,
+    arithmetic: Any,
+    loading: Any,
     section: str,
-    batch_size: int,
     **options: Any,
 ) -> FeatureJob:
-    """The job of a network, accelerated in place; precision, compiled: of `accelerate`; options: of
-    `extract`."""
-    device, crops = pick_device(runtime.device), network.preprocessing
+    """The job of a network, accelerated in place. arithmetic: settings with `precision` and
+    `compile`; loading: settings with `batch_size` and `workers`; options: of `extract`."""
+    device, size = pick_device(runtime.device), loading.batch_size
+    kind = arithmetic.precision, arithmetic.compile, size, network.preprocessing.crop
     try:
-        forward = accelerate(network.backbone, device, precision, compiled, batch_size, crops.crop)
+        forward = accelerate(network.backbone, device, *kind)
     except BackboneError as error:
         raise WorkbenchError(f"{section}: {error}", "change it in params.yaml") from error
-    fill = partial(
-        extract,
-        images,
-        forward,
-        crops,
-        device=device,
-        section=section,
-        batch_size=batch_size,
-        **options,
-    )
+    options |= {"batch_size": size, "workers": loading.workers, "device": device}
+    fill = partial(extract, images, forward, network.preprocessing, section=section, **options)
     machine = [str(device), runtime.threads, torch.__version__, *kernels()]
     return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill)

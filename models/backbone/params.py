@@ -1,7 +1,7 @@
 """The section of params.yaml of the network that sees the images."""
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -21,6 +21,8 @@ from pipeline.runtime.section import (
 # What every network's images went through before these keys were there. Files name them where they
 # differ from it, so that features made alike have the same bytes as ever.
 UNNAMED = {"resize": "short_side", "normalisation": "torchvision"}
+
+UNREAD = ("workers", "source", "file")  # by what makes the features
 
 Layers = Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
 
@@ -53,3 +55,17 @@ class ImageFeaturesConfig(ImageNetworkConfig):
     @contradictions
     def _file_is_there(self) -> Iterator[InitErrorDetails]:
         yield from self.file.unfit("source", self.source)
+
+
+def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """What of the section image_features the values depend on, for the file's attributes: no number
+    of workers and no path (the content of a weights file is recorded by digest); the seed where
+    weights are random. The values of UNNAMED go without saying."""
+    kept = {
+        name: value
+        for name, value in settings.items()
+        if name not in UNREAD and value != UNNAMED.get(name, ...)
+    }
+    if settings["weights"] not in ("random", "imagenet", "detector"):
+        kept["weights"] = "file"
+    return kept | ({"seed": seed} if settings["weights"] == "random" else {})

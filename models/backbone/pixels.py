@@ -34,11 +34,6 @@ def pixel_preprocessing(
 ) -> Preprocessing:
     """How images become crops (S, S) for training a classifier from pixels; resize and crop: pixels
     (256 and 224 in Zheng et al. 2020, section 6.2)."""
-    if crop > resize:
-        raise WorkbenchError(
-            f"crops of {crop} x {crop} pixels do not fit images whose shorter side is {resize}",
-            "raise resize or lower crop in params.yaml",
-        )
     published = preprocessing_of(model, None, views, resizing, normalisation)
     return replace(published, resize=resize, crop=crop)
 

@@ -12,8 +12,8 @@ from models.backbone.file import ImageNetwork
 from models.backbone.grid import GridBackbone, grid_boxes, last_map
 from models.backbone.job import extraction_job
 from models.backbone.network import BackboneError, cut, weights_digest
+from models.backbone.params import provenance
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
-from models.backbone.provenance import provenance
 from pipeline.corpus.loading import Rows
 from pipeline.regions.file import ImageRegions, described, packed, region_datasets
 from pipeline.regions.params import RegionsConfig
@@ -42,20 +42,10 @@ def grid_job(
         weights=weights_digest(made.backbone),
     )
     cells, sizes = made.backbone.cells(), images[["width", "height"]].to_numpy()
-    return extraction_job(
-        made,
-        images,
-        runtime,
-        attributes,
-        region_datasets(len(cells), made.width),
-        precision=settings.network.precision,
-        compiled=settings.network.compile,
-        section="regions",
-        batch_size=settings.batch_size,
-        workers=settings.workers,
-        max_pixels=max_pixels,
-        arrays=partial(grid_rows, sizes, cells, made.preprocessing),
-    )
+    datasets = region_datasets(len(cells), made.width)
+    given = made, images, runtime, attributes, datasets, settings.network, settings
+    arrays = partial(grid_rows, sizes, cells, made.preprocessing)
+    return extraction_job(*given, section="regions", max_pixels=max_pixels, arrays=arrays)
 
 
 def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> ImageNetwork:

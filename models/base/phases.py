@@ -1,6 +1,6 @@
 """Models that learn by the ranking loss of params.yaml: the loss, and the epochs of a warm-up."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -10,7 +10,9 @@ from torch import nn
 from models.base.model import Settings
 from models.ranking import make_loss, warms_up
 from models.ranking.loss import RankingLoss
-from pipeline.training.phases import Phase, Schedule, optimiser
+from pipeline.training.loop import fit
+from pipeline.training.phases import Batches, Fitted, Phase, Schedule, optimiser
+from pipeline.training.resume import ResumeFile
 
 WARM_UP = "sum_margin"  # never collapses: all negatives push
 
@@ -52,14 +54,28 @@ def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list
     return phases
 
 
-def schedule(training: Any) -> Schedule:
-    return Schedule(**training.model_dump(include={field.name for field in fields(Schedule)}))
-
-
-def optimiser_of(
-    training: Any, weights: Iterable[nn.Parameter], lr: float
-) -> torch.optim.Optimizer:
-    return optimiser(training.optimiser, weights, lr, training.momentum, training.weight_decay)
+def fit_by(
+    settings: Settings,
+    name: str,
+    trained: Trained,
+    phases: Sequence[Phase],
+    batches: Batches,
+    validate: Callable[[], Any],
+    resume: ResumeFile,
+    lr: float | None = None,
+    **options: Any,
+) -> Fitted:
+    """Train the model `name` by the settings of params.yaml; the others are those of
+    pipeline.training.loop.fit. lr: None for that of the settings."""
+    training = settings.config.training
+    # without a rate of its own it has phases with theirs
+    if lr is None:
+        lr = getattr(training, "lr", 1.0)
+    decay = training.momentum, training.weight_decay
+    learning = optimiser(training.optimiser, trained.parameters(), lr, *decay)
+    rates = Schedule(**training.model_dump(include={field.name for field in fields(Schedule)}))
+    parts = trained, learning, phases, batches, validate, rates, resume
+    return fit(*parts, advice=advice(settings, name), **options)
 
 
 def by_own_loss(arguments: Arguments) -> Callable[[Trained, Any], torch.Tensor]:

@@ -5,49 +5,54 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import (
-    Arguments,
-    Trained,
-    advice,
-    chosen_loss,
-    optimiser_of,
-    ranking_phases,
-    schedule,
-)
+from models.base.phases import Trained, chosen_loss, fit_by, ranking_phases
+from models.base.scoring import tensors_of
+from models.layers.standardise import Standardise
 from models.ranking.pairs import PairLoss
 from pipeline.corpus.vocabulary import load_word_vectors
-from pipeline.inputs.batches import PairBatches, Split
+from pipeline.inputs.batches import Batch, PairBatches, Split
 from pipeline.inputs.sources import OpenedInputs
 from pipeline.scores.file import SplitScores
-from pipeline.training.loop import fit
 from pipeline.training.phases import Batches, Phase
+from pipeline.training.processes import divided
+
+# Keys of the section of a model of pairs that the training reads; the others are the network's.
+OF_TRAINING = {"word_vectors", "standardise_images", "margin", "training"}
 
 
-def set_first_weights(model: Any, config: Any, inputs: OpenedInputs, train: Split) -> None:
-    """Take first weights from the data: word vectors, and the moments of the image features."""
+def set_first_weights(model: nn.Module, config: Any, inputs: OpenedInputs, train: Split) -> None:
+    """Take first weights from the data: word vectors, row 0 as zeros, for every embedding `words`,
+    and the moments of the image features for every Standardise."""
     if config.word_vectors == "pretrained":
-        matrix = load_word_vectors(inputs.files.text, config.word_dim)
-        model.initialise_words(torch.from_numpy(matrix))
+        matrix = torch.from_numpy(load_word_vectors(inputs.files.text, config.word_dim))
+        matrix[0] = 0
+        for name, part in model.named_modules():
+            if isinstance(part, nn.Embedding) and name.endswith("words"):
+                part.weight.data.copy_(matrix)
     if config.standardise_images:
-        model.standardise_images(*inputs.images(train.image_ids).moments())
+        moments = inputs.images(train.image_ids).moments()
+        for part in model.modules():
+            if isinstance(part, Standardise):
+                part.fit(*moments)
 
 
 def pair_job(
     name: str,
     settings: Settings,
     inputs: OpenedInputs,
-    train: Split,
-    model: Any,
-    architecture: dict[str, Any],
-    arguments: Arguments,
+    network: Callable[..., nn.Module],
     score: Callable[[Any, Split, torch.device], SplitScores],
     device: torch.device,
 ) -> TrainingJob:
-    """A training by the ranking loss on batches of image-caption pairs of the split `train`.
-    arguments: from the network and a batch to what a PairLoss takes; score: of the validation."""
-    training, val = settings.config.training, inputs.split("val")
+    """A training by the ranking loss on batches of image-caption pairs. network: of its inputs'
+    sizes and the section's keys but OF_TRAINING; score: of the validation."""
+    training, architecture = settings.config.training, inputs.sizes
+    architecture |= settings.config.model_dump(exclude=OF_TRAINING)
+    model, train, val = network(**architecture), inputs.split("train"), inputs.split("val")
+    set_first_weights(model, settings.config, inputs, train)
     wrap = partial(PairLoss, reduction=training.reduction)
     return training_job(
         name,
@@ -55,10 +60,16 @@ def pair_job(
         inputs,
         architecture,
         Trained(model, wrap(chosen_loss(settings))).to(device),
-        ranking_phases(settings, wrap, arguments),
+        ranking_phases(settings, wrap, scores_and_groups),
         PairBatches(train, training.batch_size, settings.seed),
         lambda: score(model, val, device),
     )
+
+
+def scores_and_groups(model: nn.Module, batch: Batch) -> tuple[torch.Tensor | None, ...]:
+    """(B, B) scores of a batch's images and captions, and which are no negatives."""
+    scores = model(*tensors_of(batch.images), batch.captions, batch.lengths, divided)
+    return scores, batch.groups, None, batch.related
 
 
 def training_job(
@@ -75,20 +86,8 @@ def training_job(
 ) -> TrainingJob:
     """A training by the settings of params.yaml; arguments as for pipeline.training.loop.fit.
     unread: keys of the section that decide no result."""
-    training = settings.config.training
     return TrainingJob(
-        run=partial(
-            fit,
-            trained,
-            # without a rate of its own it has phases with theirs
-            optimiser_of(training, trained.parameters(), getattr(training, "lr", 1.0)),
-            phases,
-            batches,
-            validate,
-            schedule(training),
-            advice=advice(settings, name),
-            **options,
-        ),
+        run=partial(fit_by, settings, name, trained, phases, batches, validate, **options),
         architecture=architecture,
         params=settings.used(name, unread),
         inputs=inputs.identity,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +25,6 @@ from models.base.texts import (
     vocabulary_embedder,
     word_ids,
 )
-from pipeline.corpus.images import check_aspect
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import OpenedInputs, VectorInputs
 from pipeline.inputs.words import WordInputs
@@ -57,22 +56,11 @@ class Query:
     rescore: Callable[[Sequence[str]], np.ndarray] | None = None
 
 
-class QueryModel(Protocol):
-    """A model that takes queries: made from the paths of its files, its weights and a device."""
-
-    def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
-        """The query of the words of a text; `tell` is told of unknown ones; one must be known.
-        wordnet: as in pipeline.sentences.encoder.read_encoder."""
-
-    def of_image(self, image: Image.Image) -> Query:
-        """The query of an RGB image, read as the corpus's were."""
-
-
 def open_queries(
     name: str, device: torch.device, exported: Files | None = None
-) -> tuple[QueryModel, Files, Checkpoint]:
-    """A model that takes queries about the corpus, its artefacts and its weights. exported: files
-    to use instead of those of dvc.yaml, of an exported folder."""
+) -> tuple[Any, Files, Checkpoint]:
+    """A model that takes queries about the corpus, as VectorQueries, its artefacts and its weights.
+    exported: files to use instead of those of dvc.yaml, of an exported folder."""
     files = query_files(name)
     # of an export not the features: they are those of one image, and a corpus is searched
     files |= {key: path for key, path in (exported or {}).items() if key != "features"}
@@ -90,12 +78,9 @@ def query_files(name: str) -> Files:
     return stage_paths("score", FILES, name) | beside
 
 
-def query_model(
-    name: str, files: Files, checkpoint: Checkpoint, device: torch.device
-) -> QueryModel:
+def query_model(name: str, files: Files, checkpoint: Checkpoint, device: torch.device) -> Any:
     """A model that takes queries, of files (named as in FILES and MADE_BY) wherever they lie."""
-    made: QueryModel = _maker(name)(files, checkpoint, device)
-    return made
+    return _maker(name)(files, checkpoint, device)
 
 
 def _maker(name: str) -> Callable[..., Any]:
@@ -124,9 +109,9 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
 
 
 class VectorQueries:
-    """A QueryModel of a network that embeds both sides apart. image: from an RGB image to a batch
-    of one; text: likewise from words, the folder of WordNet's files and what is told of unknown
-    words."""
+    """A model that takes queries, of a network that embeds both sides apart. image: from an RGB
+    image to a batch of one; text: likewise from words, the folder of WordNet's files and what is
+    told of unknown words."""
 
     def __init__(
         self, network: Any, image: ImageInputs, text: TextInputs, device: torch.device
@@ -136,11 +121,14 @@ class VectorQueries:
 
     @torch.inference_mode()
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
+        """The query of the words of a text; `tell` is told of unknown ones; one must be known.
+        wordnet: as in pipeline.sentences.encoder.read_encoder."""
         first, *others = self.text(words, wordnet, tell)
         return Query(self.network.embed_captions(first.to(self.device), *others)[0].cpu().numpy())
 
     def of_image(self, image: Image.Image) -> Query:
-        """The query of an image; WorkbenchError for another network than the corpus's."""
+        """The query of an RGB image, read as the corpus's were; WorkbenchError for another network
+        than the corpus's."""
         given = self.image(image)
         with torch.inference_mode():
             vectors = embedded_images(self.network, given.to(self.device))
@@ -167,12 +155,12 @@ def cached_features(files: Files, features: FeatureFile, device: torch.device) -
     is opened with the first image."""
 
     @cache
-    def extractor() -> ImageInputs:
+    def extract() -> ImageInputs:
         from models.backbone.queries import feature_extractor  # torchvision takes seconds to load
 
         return feature_extractor(files["image_network"], features, device)
 
-    return lambda image: extractor()(image)
+    return lambda image: extract()(image)
 
 
 def found_regions(files: Files, features: FeatureFile, device: torch.device) -> ImageInputs:
@@ -180,16 +168,12 @@ def found_regions(files: Files, features: FeatureFile, device: torch.device) -> 
     opened with the first image."""
 
     @cache
-    def finder() -> ImageInputs:
+    def find() -> ImageInputs:
         from models.detector.queries import region_finder  # torchvision takes seconds to load
 
         return region_finder(features, files["detector"], device)
 
-    def regions(image: Image.Image) -> Any:
-        check_aspect(image)
-        return finder()(image)
-
-    return regions
+    return lambda image: find()(image)
 
 
 def sentence_queries(
@@ -239,4 +223,4 @@ def word_embedder(
 ) -> CaptionEmbedder:
     """A trained model that embeds lists of words; arguments are as for open_trained."""
     read, trained = open_trained(opened, network, files, checkpoint)
-    return vocabulary_embedder(trained.to(device).embed_captions, read.vocabulary, device)
+    return vocabulary_embedder(trained.to(device), read.vocabulary, device)

@@ -77,6 +77,12 @@ def models_with(part: str, function: str) -> list[str]:
     return [name for name in model_names() if offered(name, part, function)]
 
 
+def attention_of(name: str) -> Callable[..., Any]:
+    """`attention(checkpoint, inputs, device, split)` of a model; WorkbenchError if it has none."""
+    problem = "model {name!r} has no attention; {able} have"
+    return required(name, "attention", "attention", problem)
+
+
 def model_function(name: str, function: str) -> Callable[..., Any]:
     """`prepare` or `scorer` of a model, which all have; WorkbenchError for an unknown model."""
     return required(name, "model", function, f"models/{name}/model.py: offers no {function}")

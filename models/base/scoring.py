@@ -33,10 +33,14 @@ def score_vectors(model: Any, split: Split, device: torch.device) -> SplitScores
 
 
 def embedded_images(model: Any, images: Any) -> torch.Tensor:
-    """The embeddings (B, K) of a source's images: of a tensor, or of Regions."""
-    tensors = (images,) if isinstance(images, torch.Tensor) else images.tensors
-    made: torch.Tensor = model.embed_images(*tensors)
+    """The embeddings (B, K) of a source's images."""
+    made: torch.Tensor = model.embed_images(*tensors_of(images))
     return made
+
+
+def tensors_of(images: Any) -> tuple[torch.Tensor, ...]:
+    """What a network takes of a source's images: a tensor, or those of Regions."""
+    return (images,) if isinstance(images, torch.Tensor) else images.tensors
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """From the words of a query to what networks take of captions: word ids, or a sentence vector."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from pipeline.corpus.tables import load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.embeddings import IMPORTED
+from pipeline.inputs.batches import CaptionSource
 from pipeline.inputs.sources import TokenRows
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
@@ -29,17 +30,23 @@ class CaptionEmbedder:
     knows: Callable[[str], bool]
 
 
+def token_rows(captions: Iterable[Sequence[str]], vocabulary: Vocabulary) -> TokenRows:
+    """Word ids of captions, words out of the vocabulary as in training."""
+    return TokenRows([vocabulary.encode(words) for words in captions])
+
+
 def vocabulary_embedder(
-    embed_captions: Callable[..., torch.Tensor], vocabulary: Vocabulary, device: torch.device
+    network: Any,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    rows_of: Callable[..., CaptionSource] = token_rows,
 ) -> CaptionEmbedder:
-    """An embedder from word ids; words out of the vocabulary are read as in training.
-    embed_captions: tokens (C, T) and lengths (C,) to (C, K)."""
+    """An embedder by `embed_captions` of a network on the device; rows_of: as token_rows."""
 
     def embed(captions: Sequence[Sequence[str]]) -> np.ndarray:
-        rows = TokenRows([vocabulary.encode(words) for words in captions])
-        tokens, lengths = rows(np.arange(len(captions)))
+        ids, *lengths = rows_of(captions, vocabulary)(np.arange(len(captions)))
         with torch.inference_mode():
-            return embed_captions(tokens.to(device), lengths).float().cpu().numpy()
+            return network.embed_captions(ids.to(device), *lengths).float().cpu().numpy()
 
     return CaptionEmbedder(embed, lambda word: Vocabulary.UNK not in vocabulary.encode([word]))
 
@@ -52,8 +59,7 @@ def stored_word_ids(
     lost = [name for name in ids if name not in table.index]
     if lost:
         raise WorkbenchError(f"{captions}: no caption {listing(lost, 5)}", OUT_OF_STEP)
-    rows = TokenRows([vocabulary.encode(words) for words in table[list(ids)]])
-    return rows(np.arange(len(ids)))
+    return token_rows(table[list(ids)], vocabulary)(np.arange(len(ids)))
 
 
 def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list[str]:
@@ -80,7 +86,7 @@ def word_ids(
     unknown = unknown_words(words, vocabulary)
     if unknown:
         tell(f"not in the vocabulary, read as <unk>: {', '.join(unknown)}")
-    return TokenRows([vocabulary.encode(words)])(np.array([0]))
+    return token_rows([words], vocabulary)(np.array([0]))
 
 
 def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path | None) -> Any:

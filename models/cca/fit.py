@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.blas import dsymv, dsyrk, dtrsm
 
@@ -35,23 +36,30 @@ class Canonical:
     correlations: np.ndarray  # (K,) float64 in [0, 1]
     constant: tuple[int, int]  # how many columns of images and of sentences never vary
 
+    def weights(self, power: float) -> dict[str, torch.Tensor]:
+        """The weights of a models.cca.network.CCA: the directions are scaled by the correlations to
+        the power p (p = 4 in Gong et al. 2014)."""
+        scales = (self.correlations**power).astype(np.float32)
+        arrays = {
+            "image_mean": self.image_mean,
+            "image_weights": self.image_weights * scales,
+            "sentence_mean": self.sentence_mean,
+            "sentence_weights": self.sentence_weights * scales,
+        }
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
 
 def fit_cca(
     blocks: Iterable[tuple[np.ndarray, np.ndarray]], dim: int, regularisation: float, rows: int
 ) -> Canonical:
     """Fit K = `dim` pairs of directions in one pass over blocks of paired rows.
 
-    Args:
-        blocks: (B, Dx) and (B, Dy), rows of pairs, which may be cut anywhere.
-        dim: K.
-        regularisation: eta in C + (eta * (largest eigenvalue of C) + 1e-8) I, which also makes
-            constant columns solvable.
-        rows: of all blocks together.
+    blocks: (B, Dx) and (B, Dy), cut anywhere; regularisation: eta in C + (eta * (largest eigenvalue
+    of C) + 1e-8) I, which also makes constant columns solvable; rows: of all blocks together.
 
-    Raises:
-        WorkbenchError: dim not within 1 to min(Dx, Dy, rows - 1), NaN or infinity, another number
-            of rows, a side without a column that varies, a covariance that is singular because the
-            regularisation is too small.
+    WorkbenchError: dim not within 1 to min(Dx, Dy, rows - 1), NaN or infinity, another number of
+    rows, a side without a column that varies, a covariance that is singular because the
+    regularisation is too small.
     """
     return next(fit_each(blocks, dim, (regularisation,), rows))
 

@@ -9,12 +9,11 @@ import torch
 
 from models.base.model import Settings, TrainingJob
 from models.base.scoring import in_batches, score_vectors, split_scorer
-from models.cca.fit import Canonical, fit_each
+from models.cca.best import fit_best
 from models.cca.network import CCA
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import VectorInputs
-from pipeline.runtime.process import say
 from pipeline.training.curve import validation_columns
 from pipeline.training.phases import Fitted
 from pipeline.training.resume import ResumeFile
@@ -31,34 +30,11 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     dim = min(config.dim, *opened.sizes.values(), pairs - 1)
     sizes = opened.sizes | {"dim": dim}
 
-    def model_of(fitted: Canonical) -> CCA:
-        model = CCA(**sizes)
-        image, sentence = fitted.image_mean, fitted.sentence_mean
-        sides = (image, fitted.image_weights, sentence, fitted.sentence_weights)
-        scales = fitted.correlations**config.power
-        model.initialise(*map(torch.from_numpy, (*sides, scales)))
-        images, captions = fitted.constant
-        say(
-            f"cca: {dim} directions (cca.dim = {config.dim}) from {pairs:,} pairs, correlations "
-            f"{fitted.correlations[0]:.3f} to {fitted.correlations[-1]:.3f}; constant columns, "
-            f"which get no weight: {images} of the images, {captions} of the sentences"
-        )
-        return model
+    def judge(model: CCA) -> dict[str, Any]:
+        return validation_columns(score_vectors(model, val, torch.device("cpu")))
 
     def run(resume: ResumeFile) -> Fitted:
-        rows: list[dict[str, Any]] = []
-        kept: tuple[float, int, CCA] | None = None
-        fits = fit_each(paired(train), dim, config.tried, pairs)
-        for number, (eta, fitted) in enumerate(zip(config.tried, fits, strict=True), 1):
-            model = model_of(fitted)
-            columns = validation_columns(score_vectors(model, val, torch.device("cpu")))
-            rows.append({"epoch": number, "phase": "fit", "regularisation": eta} | columns)
-            if len(config.tried) > 1:
-                say(f"cca: validation rsum {columns['val_rsum']:.1f} with regularisation {eta:g}")
-            if kept is None or columns["val_rsum"] > kept[0]:
-                kept = columns["val_rsum"], number, model
-        assert kept is not None  # there is one regularisation at least
-        return Fitted(kept[2].state_dict(), kept[1], rows)
+        return fit_best("cca", config, sizes, paired(train), pairs, judge)
 
     return TrainingJob(run, sizes, {"cca": config.model_dump()}, opened.identity)
 

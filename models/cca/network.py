@@ -9,7 +9,7 @@ from models.layers.linear import unit_rows
 class CCA(nn.Module):
     """Image features and sentence vectors in the space of normalised CCA (Gong et al. 2014):
     centred, times canonical weights scaled by a power of the correlations, L2-normalised. All zero
-    until `initialise`. image_dim: Dx; sentence_dim: Dy; dim: K of the joint space."""
+    at first. image_dim: Dx; sentence_dim: Dy; dim: K of the joint space."""
 
     def __init__(self, image_dim: int, sentence_dim: int, dim: int) -> None:
         super().__init__()
@@ -22,22 +22,6 @@ class CCA(nn.Module):
         self.register_buffer("sentence_mean", torch.zeros(sentence_dim))
         self.register_buffer("sentence_weights", torch.zeros(sentence_dim, dim))
 
-    def initialise(
-        self,
-        image_mean: Tensor,
-        image_weights: Tensor,
-        sentence_mean: Tensor,
-        sentence_weights: Tensor,
-        scales: Tensor,
-    ) -> None:
-        """Take the means (Dx,) and (Dy,) and canonical weights (Dx, K) and (Dy, K) of the fit;
-        scales: (K,), the correlations to the power p (p = 4 in Gong et al. 2014)."""
-        scales = scales.to(self.image_weights.dtype)
-        self.image_mean.copy_(image_mean)
-        self.image_weights.copy_(image_weights * scales)
-        self.sentence_mean.copy_(sentence_mean)
-        self.sentence_weights.copy_(sentence_weights * scales)
-
     def embed_images(self, images: Tensor) -> Tensor:
         """Image features (B, Dx) to unit rows (B, K); a row equal to the mean stays zero."""
         return unit_rows((images - self.image_mean) @ self.image_weights)
@@ -45,8 +29,3 @@ class CCA(nn.Module):
     def embed_captions(self, vectors: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Sentence vectors (B, Dy) to unit rows (B, K); lengths are not read."""
         return unit_rows((vectors - self.sentence_mean) @ self.sentence_weights)
-
-    def forward(self, images: Tensor, vectors: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Cosines (B, B), images in rows, of image features (B, Dx) and sentence vectors (B,
-        Dy)."""
-        return self.embed_images(images) @ self.embed_captions(vectors, lengths).T

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from models.backbone.extraction import fill
 from models.backbone.network import weights_digest
-from models.detector.load import load_detector
-from models.detector.selection import RegionError, RegionOutput, select_regions
+from models.detector.selection import RegionOutput, select_regions
+from models.detector.weights import load_detector
 from pipeline.regions.file import ImageRegions, described, packed, region_datasets
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
@@ -123,9 +123,4 @@ def detector_job(
 def select(settings: RegionsConfig, output: RegionOutput) -> torch.Tensor:
     """Rows (K,) of the regions that settings keep; WorkbenchError when scores are not finite."""
     fixed = settings.boxes if isinstance(settings.boxes, int) else None
-    try:
-        return select_regions(
-            output, fixed or settings.min, fixed or settings.max, settings.threshold
-        )
-    except RegionError as error:
-        raise WorkbenchError(f"regions: {error}", "check the detector and regions.min") from error
+    return select_regions(output, fixed or settings.min, fixed or settings.max, settings.threshold)

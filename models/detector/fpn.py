@@ -5,7 +5,7 @@ for everything torchvision has, so that its published detector fits in strictly.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -73,20 +73,15 @@ class FPNDetector(nn.Module):
         """All proposals of every image, boxes in pixels of the image as given, refined once
         (AttributeRoIHeads.describe). images: uint8 RGB (3, H, W), any sizes, on the model's device;
         only those of one size share a batch. Call in evaluation mode."""
-        groups: dict[tuple[int, int], list[int]] = {}
-        for place, image in enumerate(images):
-            groups.setdefault((image.shape[-2], image.shape[-1]), []).append(place)
         outputs: dict[int, RegionOutput] = {}
-        for places in groups.values():
-            outputs.update(zip(places, self._regions([images[p] for p in places]), strict=True))
+        for places in alike(images):
+            batch, maps = self.maps([images[place] for place in places])
+            proposals, _ = self.rpn(batch, maps)
+            found = self.roi_heads.describe(maps, proposals, batch.image_sizes)
+            scale = found[0].boxes.new_tensor(ratios(images[places[0]], batch.image_sizes[0]))
+            own = [output._replace(boxes=output.boxes / scale) for output in found]
+            outputs.update(zip(places, own, strict=True))
         return [outputs[place] for place in range(len(images))]
-
-    def _regions(self, images: Sequence[Tensor]) -> list[RegionOutput]:
-        batch, maps = self.maps(images)
-        proposals, _ = self.rpn(batch, maps)
-        found = self.roi_heads.describe(maps, proposals, batch.image_sizes)
-        scale = found[0].boxes.new_tensor(ratios(images[0], batch.image_sizes[0]))
-        return [output._replace(boxes=output.boxes / scale) for output in found]
 
     def maps(self, images: Sequence[Tensor]) -> tuple[ImageList, dict[str, Tensor]]:
         """Images as the network takes them, and the pyramid's maps (B, channels, H', W') by name:
@@ -107,6 +102,14 @@ class FPNDetector(nn.Module):
         return F.interpolate(
             image[None], scale_factor=factor, mode="bilinear", recompute_scale_factor=True
         )[0]
+
+
+def alike(images: Sequence[Tensor]) -> Iterable[list[int]]:
+    """The places of the images (3, H, W) of each size."""
+    groups: dict[torch.Size, list[int]] = {}
+    for place, image in enumerate(images):
+        groups.setdefault(image.shape, []).append(place)
+    return groups.values()
 
 
 def ratios(image: Tensor, shape: tuple[int, int]) -> tuple[float, float, float, float]:

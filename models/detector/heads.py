@@ -71,7 +71,7 @@ class AttributeRoIHeads(RoIHeads):
         cross-entropy summed over attributes, averaged over the regions on objects.
         """
         chosen, matched, labels, offsets = self.select_training_samples(proposals, targets)
-        features = self.box_head(self.box_roi_pool(maps, chosen, shapes))
+        features = self.vectors(maps, chosen, shapes)
         classes, boxes = fastrcnn_loss(*self.box_predictor(features), labels, offsets)
         terms = {"class": classes, "box": boxes}
         if self.attribute_predictor is not None:
@@ -88,13 +88,19 @@ class AttributeRoIHeads(RoIHeads):
             terms["attributes"] = total / max(len(wanted), 1)
         return terms
 
+    def vectors(
+        self, maps: dict[str, Tensor], boxes: list[Tensor], shapes: list[tuple[int, int]]
+    ) -> Tensor:
+        """Features (P, D) of the boxes of all images, arguments as for `losses`."""
+        return self.box_head(self.box_roi_pool(maps, boxes, shapes))
+
     def describe(
         self, maps: dict[str, Tensor], proposals: list[Tensor], shapes: list[tuple[int, int]]
     ) -> list[RegionOutput]:
         """All proposals (P, 4) of every image with features and scores, arguments as for `losses`.
         Boxes are refined once by the regression of their best class, whose attributes they have;
         features are those of the proposals as they were."""
-        features = self.box_head(self.box_roi_pool(maps, proposals, shapes))
+        features = self.vectors(maps, proposals, shapes)
         logits, offsets = self.box_predictor(features)
         scores = logits.softmax(1)
         best = scores[:, 1:].argmax(1) + 1

@@ -8,10 +8,9 @@ from models.backbone.network import BackboneError
 from models.backbone.weights import read_state_dict
 from models.detector.data import Labels
 from models.detector.file import DetectorDescription, describe, is_detector_file, read_names
-from models.detector.load import load_detector
 from models.detector.params import DetectorConfig
 from models.detector.setup import decisive, sizes_of
-from models.detector.weights import foreign_detector, known_names, seeded_detector
+from models.detector.weights import foreign_detector, known_names, load_detector, seeded_detector
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 

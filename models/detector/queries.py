@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from models.backbone.network import weights_digest
 from models.detector.extraction import regions_of, select
-from models.detector.load import load_detector
+from models.detector.weights import load_detector
+from pipeline.corpus.images import check_aspect
 from pipeline.inputs.regions import Regions, relative_positions
 from pipeline.regions.file import packed
 from pipeline.regions.params import GridNetworkConfig, RegionsConfig
@@ -39,6 +40,7 @@ def region_finder(
     detect, chosen = network.regions, partial(select, settings)
 
     def regions(image: Image.Image) -> Regions:
+        check_aspect(image)
         found = regions_of([np.array(image)], detect, chosen, device)
         arrays = packed(found, *stored.shape()[1:])
         boxes, sizes = torch.from_numpy(arrays["boxes"]), torch.from_numpy(arrays["sizes"]).float()

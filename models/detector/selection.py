@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_iou
 
+from pipeline.runtime.errors import WorkbenchError
 
-class RegionError(ValueError):
-    """Detector output or bounds that nothing can be selected from."""
+CHECK = "check the detector's weights"
 
 
 class RegionOutput(NamedTuple):
@@ -30,8 +30,6 @@ def select_regions(
     many) and at most `maximum`. Anderson et al. 2018, section 3.1 and their extraction code (36
     fixed; or 10 to 100 at 0.2). iou: threshold of NMS.
     """
-    if not 0 <= minimum <= maximum:
-        raise RegionError(f"minimum {minimum} and maximum {maximum}: allowed is 0 <= min <= max")
     found = confidences(output, iou)
     count = min(max(int((found >= threshold).sum()), minimum), maximum)
     return found.argsort(descending=True, stable=True)[:count]
@@ -41,7 +39,7 @@ def confidences(output: RegionOutput, iou: float = 0.3) -> Tensor:
     """(P,) best class score that survives the NMS of its class, 0 where none does."""
     boxes, scores = output.boxes, output.object_scores[:, 1:]
     if not bool(torch.isfinite(scores).all() & torch.isfinite(boxes).all()):
-        raise RegionError("the detector gave boxes or scores that are not finite")
+        raise WorkbenchError("the detector gave boxes or scores that are not finite", CHECK)
     if not scores.numel():
         return scores.new_zeros(len(boxes))
     kept = _nms_of_classes(box_iou(boxes, boxes) > iou, scores)

@@ -5,6 +5,7 @@ Every shape is settled before memory is taken for a network: files come from any
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,9 +13,11 @@ from torch import Tensor, nn
 
 from models.backbone.network import BackboneError, load_strict
 from models.detector.c4.keys import sizes_of, to_c4
+from models.detector.file import DetectorDescription, read_detector
 from models.detector.fpn import build_detector, current_names
 from models.detector.pyramid import PUBLISHED
 from pipeline.runtime.errors import first_line
+from pipeline.storage.weights import damaged
 
 CLASSES = "roi_heads.box_predictor.cls_score.weight"
 
@@ -34,6 +37,17 @@ def seeded_detector(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_detector(architecture, object_names, attribute_names, **sizes)
+
+
+def load_detector(path: Path) -> tuple[nn.Module, DetectorDescription]:
+    """The detector of a file, on the CPU, in evaluation mode; WorkbenchError as read_detector."""
+    description, weights = read_detector(path)
+    names = description.object_names, description.attribute_names
+    try:
+        network = own_detector(description.architecture, *names, description.sizes, weights)
+    except BackboneError as error:
+        raise damaged(path, str(error), "detector") from None
+    return network, description
 
 
 def own_detector(

@@ -1,58 +1,49 @@
 """What DP-RNN attended to in one image and one caption: figures 3 and 4 of Chen and Luo 2020."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.attention.reader import open_reader
-from models.attention.view import AttentionView
+from models.attention.reader import AttentionView, open_reader
 from models.dp_rnn.matching import pair_products, pair_weights
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.tower import OrientedTower, Side
 
 
 @torch.no_grad()
-def view(
-    model: DPRNN,
-    features: Tensor,
-    positions: Tensor,
-    counts: Tensor,
-    tokens: Tensor,
-    lengths: Tensor,
-) -> AttentionView:
+def view(model: DPRNN, regions: Sequence[Tensor], caption: Sequence[Tensor]) -> AttentionView:
     """The view of one image and one caption, batches of one as in DPRNN.forward: features (1, R,
-    D), positions (1, R, 4), tokens (1, T); counts and lengths (1,) on the CPU.
+    D), positions (1, R, 4) and counts (1,); tokens (1, T) and lengths (1,).
 
     The score is that of all towers. Word weights (eq. 10) are the word-oriented tower's, region
     weights (eq. 11) the object-oriented one's, after recurrence. Attention (eq. 8) and order are of
     the word-oriented tower, where there is one.
     """
-    images = model.embed_images(features, positions, counts)
-    captions = model.embed_captions(tokens, lengths)
+    images, captions = model.embed_images(*regions), model.embed_captions(*caption)
     tower = model.networks()[0]  # both: the word-oriented one is the first
-    image, caption, order = images[0], captions[0], None
+    objects, words, order = images[0], captions[0], None
     if model.use_recurrence:
-        pair = torch.zeros(1, 1, dtype=torch.int64, device=features.device)
+        pair = torch.zeros(1, 1, dtype=torch.int64, device=objects.vectors.device)
         score = model.score_selected(images, captions, pair)
-        order = tower.order(image, caption, pair)[0, 0]
+        order = tower.order(objects, words, pair)[0, 0]
     else:
         score = model.score(images, captions)
-    words, regions = int(lengths[0]), int(counts[0])
+    length, count = int(caption[1][0]), int(regions[2][0])
+    each = zip(model.towers, model.networks(), images, captions, strict=True)
     shares = {
         name: own.pair_shares(one, other, model.use_recurrence)[0]
-        for name, own, one, other in zip(
-            model.towers, model.networks(), images, captions, strict=True
-        )
+        for name, own, one, other in each
         if own.match.weighs
     }
     return AttentionView(
         score.item(),
-        _weights(tower, image, caption, order)[:words, :regions],
-        shares["word"][:words] if "word" in shares else None,
-        shares["object"][:regions] if "object" in shares else None,
-        None if order is None else order[:regions],
+        _weights(tower, objects, words, order)[:length, :count],
+        shares["word"][:length] if "word" in shares else None,
+        shares["object"][:count] if "object" in shares else None,
+        None if order is None else order[:count],
     )
 
 

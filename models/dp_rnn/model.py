@@ -114,13 +114,11 @@ def phases_of(settings: Settings) -> list[Phase]:
     ]
 
 
-def enter(phase: str, both: Trained) -> None:
-    assert isinstance(both.network, DPRNN)
+def enter(phase: str, both: Any) -> None:
     both.network.enter_phase(phase)
 
 
 def scores_and_groups(model: DPRNN, batch: Batch) -> tuple[Any, ...]:
     """What each network computed of a batch's images and captions, and which are no negatives."""
-    images = batch.images
-    sides = images.features, images.positions, images.counts, batch.captions, batch.lengths
+    sides = *batch.images.tensors, batch.captions, batch.lengths
     return model(*sides, batch.groups, divided), batch.groups, batch.related

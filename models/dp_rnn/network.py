@@ -68,16 +68,6 @@ class DPRNN(nn.Module):
             if tower.recurrent is not None:
                 tower.recurrent.requires_grad_(phase != "matching")
 
-    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
-        """Centre and scale region features by the training regions' mean and deviation, (D,)."""
-        for tower in self.networks():
-            tower.image.standardise.fit(mean, deviation)
-
-    def initialise_words(self, matrix: Tensor) -> None:
-        """Start the word embeddings from `matrix` (V, word_dim)."""
-        for tower in self.networks():
-            tower.text.initialise_words(matrix)
-
     def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Sides:
         """Regions (B, R, D), of which counts (B,) exist, as each tower compares them. positions:
         (B, R, 4) width, height, centre x, centre y as shares of the image."""

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic_core import InitErrorDetails
 
+from models.base.params import WordsConfig
 from pipeline.runtime.section import (
     Count,
     Natural,
@@ -31,10 +32,8 @@ class DPRNNTrainingConfig(CommonTraining):
     lr_step: Count
 
 
-class DPRNNConfig(Section):
+class DPRNNConfig(WordsConfig):
     dim: Count = 64
-    word_dim: Count = 100
-    word_vectors: Literal["random", "pretrained"] = "random"
     orientation: Literal["both", "word", "object"] = "both"
     matching: Literal["multi_attention", "scan"] = "multi_attention"
     vectors: Literal["raw", "unit"] = "raw"
@@ -49,8 +48,6 @@ class DPRNNConfig(Section):
     candidates: Count = 5
     validation_shortlist: Count = 30
     position_gate: bool = True
-    standardise_images: bool = True
-    margin: Positive = 0.2
     training: DPRNNTrainingConfig = DPRNNTrainingConfig(
         epochs=DPRNNEpochsConfig(), batch_size=64, lr=0.001, lr_step=5
     )

@@ -1,4 +1,7 @@
-"""How DP-RNN compares the two sides of a query."""
+"""How DP-RNN compares the two sides of a query: every pair is scored in full, with vectors as
+models.dp_rnn.scoring keeps them."""
+
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -10,27 +13,23 @@ from models.dp_rnn.network import DPRNN
 BESIDE = ("detector",)
 
 
-class DPRNNQueries(RegionQueries):
-    """Vectors as models.dp_rnn.scoring keeps them; every pair is scored in full."""
-
-    network = DPRNN
-
-    def image_vectors(self, images: Embedded, /) -> Tensor:
-        """Unit vectors (N, K)."""
-        return normalize(self.model.image_vectors(images[0]).float(), dim=1)
-
-    def caption_vectors(self, captions: Embedded, /) -> Tensor:
-        """Unit vectors (M, K)."""
-        return normalize(self.model.caption_vectors(captions[0]).float(), dim=1)
-
-    def score(self, images: Embedded, captions: Embedded) -> Tensor:
-        """Similarities (N, M), with recurrence where the model has it."""
-        (regions, counts), (words, lengths) = images, captions
-        if not self.model.use_recurrence:
-            scores: Tensor = self.model.score(regions, words)
-            return scores
-        every = torch.arange(len(counts), device=self.device).expand(len(lengths), -1)
-        return self.model.score_selected(regions, words, every).T
+def image_vectors(model: DPRNN, images: Embedded) -> Tensor:
+    """Unit vectors (N, K)."""
+    return normalize(model.image_vectors(images[0]).float(), dim=1)
 
 
-queries = DPRNNQueries
+def caption_vectors(model: DPRNN, captions: Embedded) -> Tensor:
+    """Unit vectors (M, K)."""
+    return normalize(model.caption_vectors(captions[0]).float(), dim=1)
+
+
+def score(model: DPRNN, images: Embedded, captions: Embedded) -> Tensor:
+    """Similarities (N, M), with recurrence where the model has it."""
+    (regions, counts), (words, lengths) = images, captions
+    if not model.use_recurrence:
+        return model.score(regions, words)
+    every = torch.arange(len(counts), device=regions[0].lengths.device).expand(len(lengths), -1)
+    return model.score_selected(regions, words, every).T
+
+
+queries = partial(RegionQueries, DPRNN, image_vectors, caption_vectors, score)

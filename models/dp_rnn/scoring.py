@@ -1,8 +1,6 @@
 """Scores of DP-RNN, whose full similarity is too slow to compute for every pair.
 
-It runs a recurrent network per image and caption. As in its training, an early score picks the
-images per caption that get it; all other pairs keep the similarity without recurrence, moved below:
-no image that was not scored in full ranks above one that was.
+As in its training, an early score picks the images per caption that get it.
 """
 
 from typing import Any
@@ -29,9 +27,10 @@ def score_selecting(
     """Score a split, each caption's images of the largest early scores in full.
 
     The others score 2 less than their similarity without recurrence, or less by the range of all
-    similarities of the split, if that is more. Memory holds the embeddings of all images and one
-    block of pairs. shortlist: images per caption that are not moved, at least 1; None: all of them.
-    Without recurrence it decides the order alone, so that a reference is cut as the recurrent is.
+    similarities of the split, if that is more: none ranks above one scored in full. Memory holds
+    the embeddings of all images and one block of pairs. shortlist: images per caption that are not
+    moved, at least 1; None: all of them. Without recurrence it decides the order alone, so that a
+    reference is cut as the recurrent is.
     """
     with evaluating(model):
         images = _embedded_images(model, split, device)

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.attention.cosines import without_padding
-from models.attention.regions import RegionEncoder
-from models.attention.words import BiGRUEncoder
+from models.attention.encoders import BiGRUEncoder, RegionEncoder
 from models.dp_rnn.matching import MultiAttention, SelfAttention, pair_products
 from models.dp_rnn.recurrent import (
     RecurrentVisualEmbedding,

@@ -27,9 +27,7 @@ class ImageBatch:
         return len(self.groups)
 
     def to(self, device: torch.device) -> "ImageBatch":
-        given: dict[str, Tensor] = {
-            name: part for name, part in vars(self).items() if part is not None
-        }
+        given = {name: part for name, part in vars(self).items() if part is not None}
         return ImageBatch(**{name: part.to(device) for name, part in given.items()})
 
 

@@ -36,10 +36,10 @@ CROPS = {"resize", "crop", "flip"}
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     config, training = settings.config, settings.config.training
     opened = SlotInputs(inputs, config.slots, config.alignment)
-    network = network_to_tune(inputs, opened.features, config.crop, "dual_path.crop")
-    architecture = network.architecture | config.model_dump(include=SIZES)
-    architecture |= {"vocabulary_size": len(opened.vocabulary)}
-    model = build(**architecture, image_cnn=network.image_cnn)
+    tuned = inputs, opened.features, config.crop, "dual_path.crop"
+    network, architecture = network_to_tune(*tuned)
+    architecture |= config.model_dump(include=SIZES) | {"vocabulary_size": len(opened.vocabulary)}
+    model = build(**architecture, image_cnn=network.backbone)
     train, val = opened.split("train"), opened.split("val")
     tell_losses(train.captions)
     set_first_weights(model, config, opened, train)

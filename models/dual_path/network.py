@@ -48,14 +48,6 @@ class DualPath(SeesPixels):
         self.see_through(image_cnn, mean, deviation)
         self.trainable(PARTS)
 
-    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
-        """Centre and scale image features by the training images' mean and deviation, (D,) each."""
-        self.image_standardise.fit(mean, deviation)
-
-    def initialise_words(self, matrix: Tensor) -> None:
-        """Start the word vectors from `matrix` (V, word_dim)."""
-        self.text.initialise_words(matrix)
-
     def trainable(self, parts: Iterable[str]) -> None:
         """Train the named parts of PARTS: text, the text CNN and its head; words, its word lookup;
         image_head; image_cnn, which may be absent. Other parts are frozen: no gradients, and

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from models.base.params import WordsConfig
 from pipeline.runtime.section import (
     Count,
     Name,
@@ -89,18 +90,15 @@ class DualPathTrainingConfig(SharedTraining):
     workers: Natural
 
 
-class DualPathConfig(Section):
+class DualPathConfig(WordsConfig):
     dim: Count = 256
     hidden: Count = 256
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
     slots: Count = 32
     alignment: Literal["shift", "left"] = "shift"
-    word_dim: Count = 100
-    word_vectors: Literal["random", "pretrained"] = "random"
     text_cnn: Literal["resnet18", "resnet50", "resnet152"] = "resnet18"
     text_width: Count = 32
     text_pool: Literal["max", "mean"] = "mean"
-    standardise_images: bool = True
     instance: Literal["separate", "sum"] = "separate"
     sampled_classes: Natural = 0
     margin: Positive = 1.0

@@ -1,6 +1,7 @@
 """Queries of the dual path: words in slots, images as pixels, both as at its scoring."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from models.backbone.image_cnn import pixels_of
 from models.base.queries import Files, VectorQueries, open_trained
-from models.base.texts import CaptionEmbedder, Tell, unknown_words
+from models.base.texts import CaptionEmbedder, Tell, unknown_words, vocabulary_embedder
 from models.dual_path.build import build
 from models.dual_path.slots import SlotRows
 from pipeline.corpus.vocabulary import Vocabulary
@@ -35,16 +36,8 @@ def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> Vecto
 
 def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> CaptionEmbedder:
     read, network = open_trained(WordInputs, build, files, checkpoint)
-    slots = int(checkpoint.description.architecture["slots"])
-    network = network.to(device)
-
-    def embed(captions: Sequence[Sequence[str]]) -> np.ndarray:
-        rows = slots_from_left(captions, read.vocabulary, slots)
-        (ids,) = rows(np.arange(len(captions)))
-        with torch.inference_mode():
-            return network.embed_captions(ids.to(device)).float().cpu().numpy()
-
-    return CaptionEmbedder(embed, lambda word: Vocabulary.UNK not in read.vocabulary.encode([word]))
+    rows_of = partial(slots_from_left, slots=int(checkpoint.description.architecture["slots"]))
+    return vocabulary_embedder(network.to(device), read.vocabulary, device, rows_of)
 
 
 def slots_from_left(

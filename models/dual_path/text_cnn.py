@@ -45,12 +45,6 @@ class TextCNN(nn.Module):
             if isinstance(module, nn.Conv1d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def initialise_words(self, matrix: Tensor) -> None:
-        """Start the word vectors from `matrix` (V, word_dim), whose row 0 is taken as zero."""
-        with torch.no_grad():
-            self.words.weight.copy_(matrix)
-            self.words.weight[0].zero_()
-
     def forward(self, slots: Tensor) -> Tensor:
         """Word ids (B, S), 0 where a slot is empty, to (B, outputs)."""
         maps = self.blocks(self.words(slots).transpose(1, 2))

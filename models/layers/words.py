@@ -34,12 +34,6 @@ class _RecurrentWords(nn.Module):
         assert isinstance(found, nn.RNNBase)
         return found
 
-    def initialise_words(self, matrix: Tensor) -> None:
-        """Start the word embeddings from `matrix` (V, word_dim), whose row 0 is taken as zero."""
-        with torch.no_grad():
-            self.words.weight.copy_(matrix)
-            self.words.weight[0].zero_()
-
 
 def draw_gates(network: nn.RNNBase) -> None:
     """Zero biases, and Glorot's uniform draw for each gate."""

@@ -1,14 +1,13 @@
 """Symmetric cross-entropy with a learnt temperature (CLIP: Radford et al. 2021, section 2.3)."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from models.layers.linear import at_least_float32
-from models.ranking.loss import RankingLoss
+from models.ranking.loss import RankingLoss, Rows
 from pipeline.runtime.section import Positive
 
 LARGEST_SCALE = 100.0  # of the logits, as in CLIP: beyond it training becomes unstable
@@ -37,12 +36,7 @@ class InfoNCE(RankingLoss):
         return softplus(against[anchors] - logits[anchors, positives]).sum()
 
 
-def reference(
-    scores: Sequence[Sequence[float]],
-    pairs: Sequence[Sequence[bool]],
-    negatives: Sequence[Sequence[bool]],
-    temperature: float,
-) -> float:
+def reference(scores: Rows, pairs: Rows, negatives: Rows, temperature: float) -> float:
     total = 0.0
     for row, true, others in zip(scores, pairs, negatives, strict=True):
         below = sum(

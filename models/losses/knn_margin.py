@@ -1,8 +1,7 @@
 """The k hardest negatives count (Sun et al. 2019, eq. 4)."""
 
-from collections.abc import Sequence
-
 from models.ranking.hinges import MarginLoss, slow_hinge_loss
+from models.ranking.loss import Rows
 from pipeline.runtime.section import Count
 
 
@@ -15,11 +14,5 @@ class KNNMargin(MarginLoss):
         super().__init__(margin, hardest=k)
 
 
-def reference(
-    scores: Sequence[Sequence[float]],
-    pairs: Sequence[Sequence[bool]],
-    negatives: Sequence[Sequence[bool]],
-    margin: float,
-    k: int,
-) -> float:
+def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float, k: int) -> float:
     return slow_hinge_loss(scores, pairs, negatives, margin, k)

@@ -1,8 +1,7 @@
 """The hardest negative counts (Sun et al. 2019, eq. 3; VSE++)."""
 
-from collections.abc import Sequence
-
 from models.ranking.hinges import MarginLoss, slow_hinge_loss
+from models.ranking.loss import Rows
 
 
 class MaxMargin(MarginLoss):
@@ -14,10 +13,5 @@ class MaxMargin(MarginLoss):
         super().__init__(margin, hardest=1)
 
 
-def reference(
-    scores: Sequence[Sequence[float]],
-    pairs: Sequence[Sequence[bool]],
-    negatives: Sequence[Sequence[bool]],
-    margin: float,
-) -> float:
+def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> float:
     return slow_hinge_loss(scores, pairs, negatives, margin, 1)

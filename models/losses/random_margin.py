@@ -1,12 +1,10 @@
 """One negative counts, drawn at random (Zheng et al. 2020, eq. 4)."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from models.layers.linear import at_least_float32
-from models.ranking.loss import RankingLoss
+from models.ranking.loss import RankingLoss, Rows
 
 
 class RandomMargin(RankingLoss):
@@ -37,12 +35,7 @@ def drawn(count: int, seed: int) -> Tensor:
     return torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def reference(
-    scores: Sequence[Sequence[float]],
-    pairs: Sequence[Sequence[bool]],
-    negatives: Sequence[Sequence[bool]],
-    margin: float,
-) -> float:
+def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> float:
     """Of the first call."""
     hinges = [
         (margin - value, [score for score, is_asked in zip(row, others, strict=True) if is_asked])

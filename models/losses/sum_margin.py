@@ -1,8 +1,7 @@
 """All negatives count (Sun et al. 2019, eq. 2)."""
 
-from collections.abc import Sequence
-
 from models.ranking.hinges import MarginLoss, slow_hinge_loss
+from models.ranking.loss import Rows
 
 
 class SumMargin(MarginLoss):
@@ -12,10 +11,5 @@ class SumMargin(MarginLoss):
         super().__init__(margin, hardest=None)
 
 
-def reference(
-    scores: Sequence[Sequence[float]],
-    pairs: Sequence[Sequence[bool]],
-    negatives: Sequence[Sequence[bool]],
-    margin: float,
-) -> float:
+def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> float:
     return slow_hinge_loss(scores, pairs, negatives, margin, None)

@@ -46,9 +46,10 @@ class OpenedPhrases:
     vectors: FeatureFile
 
     @property
-    def widths(self) -> tuple[int, int]:
-        """D of the regions' vectors and E of the phrases'."""
-        return self.proposals.shape()[-1], self.vectors.shape()[-1]
+    def sizes(self) -> dict[str, int]:
+        """As pipeline.inputs.sources.VectorInputs: D of the regions' vectors and E of the
+        phrases'."""
+        return {"image_dim": self.proposals.shape()[-1], "sentence_dim": self.vectors.shape()[-1]}
 
     def identity(self) -> dict[str, str]:
         """Digests of the vectors that weights belong to."""

@@ -4,7 +4,6 @@ The images of a phrase's training pairs are searched. A proposal that overlaps e
 the phrase's boxes is what the model should find, so it is no negative.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,11 @@ import torch
 from models.phrases.batches import Mined
 from models.phrases.data import OpenedPhrases, PhrasePairs
 from models.phrases.params import MiningConfig
-from models.phrases.scoring import embedded_proposals
-from pipeline.inputs.sources import FeatureRows
+from models.phrases.scoring import embedded, embedded_proposals
 from pipeline.phrases.boxes import overlaps, rows_of_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.hdf5 import mapped
-
-
-class ProposalRows:
-    """From rows (B,) of places (H, 2), row of an image and slot, to vectors (B, D) of a file."""
-
-    def __init__(self, proposals: FeatureFile, places: np.ndarray) -> None:
-        self.values = mapped(proposals.path, proposals.layouts["features"])
-        self.places = places
-
-    def __call__(self, rows: np.ndarray) -> torch.Tensor:
-        images, slots = self.places[rows].T
-        return torch.from_numpy(np.asarray(self.values[images, slots])).float()
 
 
 @torch.inference_mode()
@@ -43,8 +29,8 @@ def mine(
     device: torch.device,
 ) -> Mined:
     """The hard negatives of every unique phrase of the training split."""
-    phrases = _embedded(network.embed_captions, data.phrases, data.related.shape[1], device)
-    regions = _embedded(network.embed_images, data.regions, len(data.boxes), device)
+    phrases = embedded(network.embed_captions, data.phrases, data.related.shape[1], device)
+    regions = embedded(network.embed_images, data.regions, len(data.boxes), device)
     names, owners = np.unique(data.region_images, return_inverse=True)
     wanted = by_image(data, owners, len(names))
     places = opened.proposals.rows(names.tolist())
@@ -66,13 +52,6 @@ def mine(
     return kept(np.concatenate(found), opened.proposals, settings.negatives, seed)
 
 
-def _embedded(
-    embed: Callable[..., torch.Tensor], vectors: FeatureRows, count: int, device: torch.device
-) -> torch.Tensor:
-    blocks = np.split(np.arange(count), range(1024, count, 1024))
-    return torch.cat([embed(vectors(rows).to(device)) for rows in blocks])
-
-
 def by_image(data: PhrasePairs, owners: np.ndarray, count: int) -> list[np.ndarray]:
     """The unique phrases of each image's training pairs; owners: (R,) image of each region."""
     both = np.unique(np.stack([owners[data.pairs[:, 0]], data.pairs[:, 1]], 1), axis=0)
@@ -90,4 +69,10 @@ def kept(found: np.ndarray, proposals: FeatureFile, most: int, seed: int) -> Min
     found = found[order]
     number = np.arange(len(found)) - np.searchsorted(found[:, 2], found[:, 2])
     found = found[number < most]
-    return Mined(ProposalRows(proposals, found[:, :2]), found[:, 2])
+    values = mapped(proposals.path, proposals.layouts["features"])
+
+    def vectors(rows: np.ndarray) -> torch.Tensor:
+        images, slots = found[rows, :2].T
+        return torch.from_numpy(np.asarray(values[images, slots])).float()
+
+    return Mined(vectors, found[:, 2])

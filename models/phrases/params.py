@@ -5,10 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from models.cca.params import CCAConfig
-from models.two_branch.params import (
-    TermWeightsConfig,
-    VectorBranchesConfig,
-)
+from models.two_branch.params import TermWeightsConfig, VectorBranchesConfig
 from pipeline.runtime.section import Count, Natural, Positive, Section, Share
 from pipeline.training.params import TrainingConfig
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.base.texts import check_words
+from models.base.texts import sentence_vector
 from models.phrases.data import PhraseInputs, open_phrases
 from models.phrases.extraction import Sources
 from models.phrases.models import PHRASE_MODELS
@@ -16,7 +16,6 @@ from models.phrases.regions import as_tensors, describer, detector_views
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.phrases.vectors import encoding_of
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
-from pipeline.runtime.process import say
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.layout import checked
 
@@ -48,9 +47,7 @@ def localise(
     trained.require(opened.identity())
     network = trained.build(PHRASE_MODELS.imported(name).NETWORK).to(device)
     encoder = encoding_of(files["encoder"], opened.vectors, wordnet)
-    known = encoder.encoding.known([[word] for word in words]) > 0
-    if unknown := check_words(words, known.tolist(), f"the sentence encoder {encoder.name}"):
-        say(f"unknown words, left out: {', '.join(unknown)}")
+    (vector,) = sentence_vector(words, opened.vectors, encoder)
     maker = describer(settings.features, seed, files["detector"], device)
     if maker.weights != opened.proposals.attributes.get("weights_sha256"):
         raise WorkbenchError(
@@ -62,15 +59,13 @@ def localise(
     _, found = sources.look(as_tensors([np.array(image)], device), [name])
     if not len(found[0].boxes) or found[0].features is None:
         raise WorkbenchError("the detector proposes no box in this image")
+    features = found[0].features.float().cpu().numpy()
     # rounded as the vectors of the corpus were
-    vector, regions = (
-        torch.from_numpy(checked(what, array, file.dtype(), [what] * len(array))).float()
-        for what, array, file in (
-            ("the phrase", encoder.encode([list(words)]), opened.vectors),
-            ("the image", found[0].features.float().cpu().numpy(), opened.proposals),
-        )
+    features = checked(
+        "the image", features, opened.proposals.dtype(), ["the image"] * len(features)
     )
+    regions = torch.from_numpy(features).float().to(device)
     phrase = network.embed_captions(vector.to(device))[0]
-    scores = (network.embed_images(regions.to(device)) @ phrase).cpu().numpy()
+    scores = (network.embed_images(regions) @ phrase).cpu().numpy()
     best = np.argsort(-scores, kind="stable")[:top]
     return Localised(found[0].boxes.cpu().numpy()[best], scores[best], len(scores))

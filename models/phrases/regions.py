@@ -15,7 +15,7 @@ from models.backbone.build import load_body, weighted
 from models.backbone.network import Backbone, BackboneError, cut, weights_digest
 from models.backbone.preprocessing import preprocessing_of
 from models.detector.fpn import FPNDetector
-from models.detector.load import load_detector
+from models.detector.weights import load_detector
 from models.phrases.views import C4View, FPNView, NetworkView, View, scaled_input
 from pipeline.phrases.params import BoxFeaturesConfig, BoxNetworkConfig
 from pipeline.runtime.errors import WorkbenchError

@@ -1,19 +1,20 @@
 """Scores of an image's proposals for phrases: each phrase only against its own image."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from models.base.scoring import evaluating, in_batches
+from pipeline.inputs.sources import FeatureRows
 from pipeline.phrases.found import Searched
 from pipeline.storage.features import FeatureFile
 
 IMAGES = 16  # embedded at once: 1,600 proposals
-PHRASES = 1024  # embedded at once
+VECTORS = 1024  # embedded at once
 
 
-@torch.inference_mode()
 def phrase_scores(
     network: Any,
     searched: Searched,
@@ -22,29 +23,25 @@ def phrase_scores(
     device: torch.device,
 ) -> np.ndarray:
     """Inner products of Q phrases and their images' proposals: (Q, R) float32, -inf beyond them."""
-    mode = network.training
-    network.train(False)
     texts, codes = np.unique(searched.phrases["text"].to_numpy(), return_inverse=True)
-    phrases = embedded_phrases(network, vectors, texts.tolist(), device)
     scores = np.full((len(searched), searched.boxes.shape[1]), -np.inf, np.float32)
     order = np.argsort(searched.images, kind="stable")
     edges = np.searchsorted(searched.images[order], np.arange(len(searched.boxes) + 1))
     names = list(dict.fromkeys(searched.phrases["image_id"]))
-    for image, regions in enumerate(embedded_proposals(network, proposals, names, device)):
-        own = order[edges[image] : edges[image + 1]]
-        scores[own, : len(regions)] = (phrases[codes[own]] @ regions.T).cpu().numpy()
-    network.train(mode)
+    with evaluating(network):
+        rows = FeatureRows(vectors, texts.tolist())
+        phrases = embedded(network.embed_captions, rows, len(texts), device)
+        for image, regions in enumerate(embedded_proposals(network, proposals, names, device)):
+            own = order[edges[image] : edges[image + 1]]
+            scores[own, : len(regions)] = (phrases[codes[own]] @ regions.T).cpu().numpy()
     return scores
 
 
-def embedded_phrases(
-    network: Any, vectors: FeatureFile, texts: list[str], device: torch.device
+def embedded(
+    embed: Callable[..., torch.Tensor], vectors: FeatureRows, count: int, device: torch.device
 ) -> torch.Tensor:
-    """Embeddings (U, K) of unique phrases."""
-    rows = vectors.rows(texts)
-    blocks = np.split(rows, range(PHRASES, len(rows), PHRASES))
-    read = (torch.from_numpy(vectors.read(block)).float().to(device) for block in blocks)
-    return torch.cat([network.embed_captions(block) for block in read])
+    """Embeddings (N, K) of N rows of vectors."""
+    return torch.cat([embed(vectors(rows).to(device)) for rows in in_batches(count, VECTORS)])
 
 
 def embedded_proposals(

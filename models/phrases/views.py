@@ -2,7 +2,7 @@
 A view computes the maps of some images once; its boxes are in pixels of the images as given."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from torchvision.ops import roi_align
 
 from models.backbone.network import Backbone, pooled
-from models.detector.c4 import CHUNK, C4Detector
-from models.detector.fpn import FPNDetector, ratios
+from models.detector.c4 import C4Detector
+from models.detector.fpn import FPNDetector, alike, ratios
 
 CELLS = 7  # along each side of a pooled box
 SAMPLES = 2  # points along each side of a cell
@@ -26,24 +26,14 @@ class Proposed(NamedTuple):
     features: Tensor | None = None
 
 
-class View(Protocol):
-    """B images, seen."""
-
-    def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
-        """Vectors (P, D) float32 of the boxes (P, 4) of each image."""
-
-
 class FPNView:
     """B images, uint8 RGB (3, H, W), in the pyramid of an FPN detector in evaluation mode; images
     of one size share a batch."""
 
     def __init__(self, network: FPNDetector, images: Sequence[Tensor]) -> None:
         self.network, self.count = network, len(images)
-        groups: dict[tuple[int, int], list[int]] = {}
-        for place, image in enumerate(images):
-            groups.setdefault((image.shape[-2], image.shape[-1]), []).append(place)
         self.groups = []
-        for places in groups.values():
+        for places in alike(images):
             batch, maps = network.maps([images[place] for place in places])
             scale = torch.tensor(ratios(images[places[0]], batch.image_sizes[0]))
             self.groups.append((places, batch, maps, scale.to(images[places[0]].device)))
@@ -53,7 +43,7 @@ class FPNView:
         found: dict[int, Proposed] = {}
         for places, batch, maps, scale in self.groups:
             boxes, _ = self.network.rpn(batch, maps)
-            pooled = self._pooled(maps, boxes, batch.image_sizes)
+            pooled = self.network.roi_heads.vectors(maps, boxes, batch.image_sizes)
             scores = 1 - self.network.roi_heads.box_predictor(pooled)[0].softmax(1)[:, 0]
             counts = [len(own) for own in boxes]
             parts = zip(places, boxes, scores.split(counts), pooled.split(counts), strict=True)
@@ -62,20 +52,13 @@ class FPNView:
         return [found[place] for place in range(self.count)]
 
     def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
-        """As in View: of the detector's box head."""
+        """Vectors (P, D) float32 of the boxes (P, 4) of each image, of the detector's box head."""
         found: dict[int, Tensor] = {}
         for places, batch, maps, scale in self.groups:
             own = [boxes[place] * scale for place in places]
-            rows = self._pooled(maps, own, batch.image_sizes).split([len(part) for part in own])
-            found |= dict(zip(places, rows, strict=True))
+            rows = self.network.roi_heads.vectors(maps, own, batch.image_sizes)
+            found |= dict(zip(places, rows.split([len(part) for part in own]), strict=True))
         return [found[place] for place in range(self.count)]
-
-    def _pooled(
-        self, maps: dict[str, Tensor], boxes: list[Tensor], sizes: list[tuple[int, int]]
-    ) -> Tensor:
-        heads = self.network.roi_heads
-        rows: Tensor = heads.box_head(heads.box_roi_pool(maps, boxes, sizes))
-        return rows
 
 
 class C4View:
@@ -97,12 +80,9 @@ class C4View:
         return found
 
     def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
-        """As in View: of res5, averaged over the cells of a box."""
-        heads = self.network.roi_heads
-        return [
-            torch.cat([heads.features(maps, part) for part in (own * scale).split(CHUNK)])
-            for own, (maps, _, scale) in zip(boxes, self.seen, strict=True)
-        ]
+        """As in FPNView: of res5, averaged over the cells of a box."""
+        seen, heads = zip(self.seen, boxes, strict=True), self.network.roi_heads
+        return [heads.features(maps, own * scale) for (maps, _, scale), own in seen]
 
 
 class NetworkView:
@@ -121,7 +101,7 @@ class NetworkView:
         self.maps = [backbone.graph(image[None]) for image in inputs]
 
     def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
-        """As in View: RoIAlign of 7 x 7 cells from every layer, pooled, side by side."""
+        """As in FPNView: RoIAlign of 7 x 7 cells from every layer, pooled, side by side."""
         seen = zip(boxes, self.maps, self.sizes, strict=True)
         return [torch.cat(list(self._of_layers(*image)), 1) for image in seen]
 
@@ -133,6 +113,9 @@ class NetworkView:
             places = boxes.new_tensor([layer.shape[-1] / size[0], layer.shape[-2] / size[1]])
             cells = roi_align(layer, [boxes * places.tile(2)], CELLS, 1.0, SAMPLES, aligned=True)
             yield self.head(cells) if self.head else pooled(cells, self.backbone.pooling)
+
+
+View = FPNView | C4View | NetworkView
 
 
 def sorted_by_score(boxes: Tensor, scores: Tensor, features: Tensor) -> Proposed:

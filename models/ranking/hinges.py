@@ -1,6 +1,5 @@
 """Hinges of pairs against the hardest of their negatives: what the three margin losses share."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from models.layers.linear import at_least_float32
-from models.ranking.loss import RankingLoss
+from models.ranking.loss import RankingLoss, Rows
 
 BLOCK = 1 << 22  # hinges held at once: 16 MB in float32
 
@@ -68,11 +67,7 @@ class _HingeSum(torch.autograd.Function):
 
 
 def slow_hinge_loss(
-    scores: Sequence[Sequence[float]],
-    pairs: Sequence[Sequence[bool]],
-    negatives: Sequence[Sequence[bool]],
-    margin: float,
-    hardest: int | None,
+    scores: Rows, pairs: Rows, negatives: Rows, margin: float, hardest: int | None
 ) -> float:
     """The same as loops over pairs, in Python floats, A rows of N: what the tests compare with."""
     total = 0.0

@@ -1,9 +1,12 @@
 """What every ranking loss is: one direction of a batch in, a scalar out."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 from torch import Tensor, nn
+
+Rows = Sequence[Sequence[float]]  # of a `reference`: A rows of N scores, or of N bools
 
 
 class RankingLoss(nn.Module, ABC):

@@ -27,16 +27,14 @@ class PairLoss(nn.Module):
         computed: Tensor | None = None,
         related: Tensor | None = None,
     ) -> Tensor:
-        """The loss of one batch, a scalar.
+        """The loss of one batch, a scalar. scores: (B, B), images in rows, the true pairs on the
+        diagonal; groups: (B,) integers. Pairs of one group are never each other's negatives:
+        another caption of the same image describes that image too.
 
-        Args:
-            scores: (B, B), images in rows, the scores of the true pairs on the diagonal.
-            groups: (B,) integers. Pairs of one group are never each other's negatives: another
-                caption of the same image describes that image too.
-            computed: (B, B) bool, the pairs that have a score, the diagonal included; None for all.
-                A caption's negatives are then the images selected for it, an image's the captions
-                that selected it (early selection, Chen and Luo 2020).
-            related: (B, B) bool, more that are no negatives; None for none.
+        computed: (B, B) bool, the pairs that have a score, the diagonal included; None for all. A
+        caption's negatives are then the images selected for it, an image's the captions that
+        selected it (early selection, Chen and Luo 2020). related: (B, B) bool, more that are no
+        negatives; None for none.
         """
         scores = at_least_float32(scores)
         pairs = torch.eye(len(groups), dtype=torch.bool, device=scores.device)

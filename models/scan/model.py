@@ -7,29 +7,21 @@ import torch
 
 from models.attention.scoring import score_pairs
 from models.base.model import Settings, TrainingJob
-from models.base.preparing import pair_job, set_first_weights
+from models.base.preparing import pair_job
 from models.base.scoring import split_scorer
 from models.scan.network import SCAN
-from pipeline.inputs.batches import Batch
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs, require_boxes
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
-from pipeline.training.processes import divided
-
-SIZES = {"word_dim", "dim", "direction", "pooling", "temperature", "lse", "position_gate"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     config, opened = settings.config, RegionInputs(inputs)
     if config.position_gate:
         require_boxes(opened.features, "scan.position_gate")
-    architecture = opened.sizes | config.model_dump(include=SIZES)
-    model, train = SCAN(**architecture), opened.split("train")
-    set_first_weights(model, config, opened, train)
     score = partial(score_pairs, precision=config.training.precision)
-    sides = opened, train, model, architecture
-    return pair_job("scan", settings, *sides, scores_and_groups, score, device)
+    return pair_job("scan", settings, opened, SCAN, score, device)
 
 
 def scorer(
@@ -39,9 +31,3 @@ def scorer(
     training = checkpoint.description.params.get("scan", {}).get("training", {})
     score = partial(score_pairs, precision=training.get("precision", "fp32"))
     return split_scorer(RegionInputs, SCAN, checkpoint, inputs, device, score)
-
-
-def scores_and_groups(model: SCAN, batch: Batch) -> tuple[torch.Tensor | None, ...]:
-    """(B, B) similarities of a batch's images and captions, and which are no negatives."""
-    sides = *batch.images.tensors, batch.captions, batch.lengths
-    return model(*sides, divided), batch.groups, None, batch.related

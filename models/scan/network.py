@@ -4,9 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from models.attention.cosines import attended_cosines, attention_weights, without_padding
+from models.attention.encoders import BiGRUEncoder, RegionEncoder
 from models.attention.pooling import pool_cosines
-from models.attention.regions import RegionEncoder
-from models.attention.words import BiGRUEncoder
 from models.layers.dividing import Divide, undivided
 from models.layers.linear import unit_rows
 
@@ -32,14 +31,6 @@ class SCAN(nn.Module):
         self.regions = RegionEncoder(image_dim, dim, position_gate)
         self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
 
-    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
-        """Centre and scale region features by the training regions' mean and deviation, (D,)."""
-        self.regions.standardise.fit(mean, deviation)
-
-    def initialise_words(self, matrix: Tensor) -> None:
-        """Start the word embeddings from `matrix` (V, word_dim)."""
-        self.text.initialise_words(matrix)
-
     def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Tensor:
         """Regions (B, R, D) to unit vectors (B, R, K), zeros in the padding. positions: (B, R, 4)
         width, height, centre x, centre y as shares of the image; counts: (B,) regions that
@@ -58,13 +49,11 @@ class SCAN(nn.Module):
         have its type."""
         device = regions.device.type
         half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-        if self.direction == "t2i":
-            sides = words, regions, lengths, counts
-            cosines = attended_cosines(*sides, self.temperature, reduced=half)
-            return pool_cosines(cosines, lengths, self.pooling, self.lse).T
-        sides = regions, words, counts, lengths
+        to_words = self.direction == "i2t"
+        sides = (regions, words, counts, lengths) if to_words else (words, regions, lengths, counts)
         cosines = attended_cosines(*sides, self.temperature, reduced=half)
-        return pool_cosines(cosines, counts, self.pooling, self.lse)
+        scores = pool_cosines(cosines, sides[2], self.pooling, self.lse)
+        return scores if to_words else scores.T
 
     def attention(self, regions: Tensor, counts: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """Attention weights (N, M, T, R) for pictures; arguments as for `score`. t2i: each word's

@@ -1,4 +1,6 @@
-"""How SCAN compares the two sides of a query."""
+"""How SCAN compares the two sides of a query, by vectors as models.attention.scoring keeps them."""
+
+from functools import partial
 
 from torch import Tensor
 
@@ -9,21 +11,14 @@ from models.scan.network import SCAN
 BESIDE = ("detector",)
 
 
-class SCANQueries(RegionQueries):
-    """Vectors as models.attention.scoring keeps them."""
-
-    network = SCAN
-
-    def image_vectors(self, images: Embedded, /) -> Tensor:
-        """Unit means (N, K)."""
-        return mean_vectors(*images)
-
-    caption_vectors = image_vectors
-
-    def score(self, images: Embedded, captions: Embedded) -> Tensor:
-        """Similarities (N, M)."""
-        scores: Tensor = self.model.score(*images, *captions)
-        return scores
+def vectors(_: SCAN, side: Embedded) -> Tensor:
+    """Unit means (N, K)."""
+    return mean_vectors(*side)
 
 
-queries = SCANQueries
+def score(model: SCAN, images: Embedded, captions: Embedded) -> Tensor:
+    """Similarities (N, M)."""
+    return model.score(*images, *captions)
+
+
+queries = partial(RegionQueries, SCAN, vectors, vectors, score)

@@ -13,11 +13,9 @@ def sees_pixels(architecture: Mapping[str, Any]) -> bool:
 
 def build(**sizes: Any) -> TwoBranch:
     """The network of a checkpoint's architecture: sizes of TwoBranch and, where it has an image
-    CNN, the entries `image_...` of models.backbone.image_cnn.image_side."""
+    CNN, the entries `image_...` of models.backbone.image_cnn."""
     if not sees_pixels(sizes):
         return TwoBranch(**sizes)
-    from models.backbone.image_cnn import image_side  # torchvision takes seconds to load
+    from models.backbone.image_cnn import with_image_cnn  # torchvision takes seconds to load
 
-    of_images = {name for name in sizes if name.startswith("image_")} - {"image_dim"}
-    side = image_side(**{name: sizes.pop(name) for name in of_images})
-    return TwoBranch(**sizes, **side)
+    return TwoBranch(**with_image_cnn(**sizes))

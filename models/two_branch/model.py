@@ -13,7 +13,6 @@ from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, by_own_loss, chosen_loss, ranking_phases
 from models.base.preparing import training_job
 from models.base.scoring import score_vectors, split_scorer
-from models.ranking.loss import RankingLoss
 from models.two_branch.batches import NeighbourBatches, Neighbourhood
 from models.two_branch.build import build, sees_pixels
 from models.two_branch.loss import StructureLoss
@@ -33,30 +32,24 @@ CROPS = {"resize", "crop", "flip", "workers"}
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     config, opened = settings.config, VectorInputs(inputs)
-    sizes: dict[str, Any] = opened.sizes
-    hidden = config.hidden if config.branches == "nonlinear" else 0
-    sizes |= {"hidden": hidden, "dim": config.dim, "batch_norm": int(config.batch_norm)}
+    sizes: dict[str, Any] = opened.sizes | config.sizes
     tuned: dict[str, Any] = {}
     if config.fine_tuning.epochs:
         from models.backbone.image_cnn import network_to_tune  # torchvision takes seconds to load
 
         key = "two_branch.fine_tuning.crop"
-        network = network_to_tune(inputs, opened.features, config.fine_tuning.crop, key)
-        sizes |= network.architecture | {"image_views": network.views}
-        tuned = {"image_cnn": network.image_cnn}
+        network, own = network_to_tune(inputs, opened.features, config.fine_tuning.crop, key)
+        sizes |= own | {"image_views": network.preprocessing.views}
+        tuned = {"image_cnn": network.backbone}
     model = build(**sizes, **tuned, dropout=config.dropout)
     train, val = opened.split("train"), opened.split("val")
     if config.standardise_images:
-        model.standardise_images(*opened.images(train.image_ids).moments())
+        model.image_standardise.fit(*opened.images(train.image_ids).moments())
     if config.standardise_sentences:
-        model.standardise_sentences(*FeatureRows(opened.sentences, train.caption_ids).moments())
-    options = config.weights.model_dump() | config.model_dump(include={"margin", "structure_k"})
-    options |= {"reduction": config.training.reduction}
-
-    def wrap(ranking: RankingLoss) -> StructureLoss:
-        return StructureLoss(ranking, **options)
-
-    both = Trained(model, wrap(chosen_loss(settings))).to(device)
+        of_captions = FeatureRows(opened.sentences, train.caption_ids)
+        model.sentence_standardise.fit(*of_captions.moments())
+    both = Trained(model, StructureLoss(chosen_loss(settings), **config.terms)).to(device)
+    wrap = partial(StructureLoss, **config.terms)
     phases = ranking_phases(settings, wrap, embeddings_and_groups)
     if tuned:
         phases.append(fine_tuning(settings, model, opened, sizes, device))
@@ -104,7 +97,7 @@ def fine_tuning(
         epochs=tuning.epochs,
         objective=by_own_loss(embeddings_and_groups),
         batches=training_batches(config, train, settings.seed, tuning.batch_size, ahead=True),
-        prepare=lambda both: both.network.tune_image_cnn(),
+        prepare=lambda both: both.network.image_cnn.requires_grad_(True),
         lr=tuning.lr,
         score=lambda: score_vectors(model, val, device),
     )

@@ -20,7 +20,7 @@ class TwoBranch(SeesPixels):
 
     With an image CNN, images are its features (B, D), or pixels: crops (B, 3, S, S) uint8, or C
     crops of each image (B, C, 3, S, S), whose features and those of their mirror images are
-    averaged. It stays in evaluation mode under train(), and frozen until `tune_image_cnn`.
+    averaged. It stays in evaluation mode under train(), and is frozen at first.
 
     image_dim: D; sentence_dim: E; hidden: width of the layer between, 0 for none; dim: K of the
     joint space; batch_norm: 0 leaves the batch norm out (the linear variant never has one);
@@ -45,18 +45,6 @@ class TwoBranch(SeesPixels):
         self.image_branch = branch(image_dim, hidden, dim, bool(batch_norm), dropout)
         self.sentence_branch = branch(sentence_dim, hidden, dim, bool(batch_norm), dropout)
         self.see_through(image_cnn, mean, deviation)
-
-    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
-        """Centre and scale image features by the training images' mean and deviation, (D,) each."""
-        self.image_standardise.fit(mean, deviation)
-
-    def standardise_sentences(self, mean: Tensor, deviation: Tensor) -> None:
-        """Centre and scale sentence vectors by the training captions' mean and deviation (E,)."""
-        self.sentence_standardise.fit(mean, deviation)
-
-    def tune_image_cnn(self) -> None:
-        assert self.image_cnn is not None
-        self.image_cnn.requires_grad_(True)
 
     def train(self, mode: bool = True) -> "TwoBranch":
         """Set training mode, except for the image CNN."""
@@ -94,16 +82,13 @@ def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float)
     The layer before the ReLU has He's weights, the last one Glorot's; the paper names none. Biases
     are torch's small random ones, so that a sentence without known words has a direction.
     """
-    if not hidden:
-        return nn.Sequential(_glorot(nn.Linear(inputs, dim)))
-    first = nn.Linear(inputs, hidden)
-    nn.init.kaiming_uniform_(first.weight, nonlinearity="relu")
+    before: list[nn.Module] = []
+    if hidden:
+        first = nn.Linear(inputs, hidden)
+        nn.init.kaiming_uniform_(first.weight, nonlinearity="relu")
+        before = [first, nn.ReLU(), nn.Dropout(dropout)]
+    norm = [nn.BatchNorm1d(dim)] if hidden and batch_norm else []
     # batch norm subtracts the mean, and with it any bias of the layer before
-    last = _glorot(nn.Linear(hidden, dim, bias=not batch_norm))
-    norm = [nn.BatchNorm1d(dim)] if batch_norm else []
-    return nn.Sequential(first, nn.ReLU(), nn.Dropout(dropout), last, *norm)
-
-
-def _glorot(layer: nn.Linear) -> nn.Linear:
-    nn.init.xavier_uniform_(layer.weight)
-    return layer
+    last = nn.Linear(hidden or inputs, dim, bias=not norm)
+    nn.init.xavier_uniform_(last.weight)
+    return nn.Sequential(*before, last, *norm)

@@ -1,7 +1,7 @@
 """The two-branch network's section of params.yaml."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -62,6 +62,18 @@ class VectorBranchesConfig(Section):
     training: TrainingConfig = TrainingConfig(
         epochs=12, batch_size=128, lr=0.001, lr_step=8, clip=0.0
     )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of a TwoBranch beside those of its inputs."""
+        hidden = self.hidden if self.branches == "nonlinear" else 0
+        return {"hidden": hidden, "dim": self.dim, "batch_norm": int(self.batch_norm)}
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Arguments of a StructureLoss beside the ranking loss."""
+        terms = self.weights.model_dump() | self.model_dump(include={"margin", "structure_k"})
+        return terms | {"reduction": self.training.reduction}
 
 
 class TwoBranchConfig(VectorBranchesConfig):

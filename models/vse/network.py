@@ -34,14 +34,6 @@ class VSE(nn.Module):
         self.image_projection = glorot_linear(image_dim, dim)
         self.image_standardise = Standardise(image_dim)
 
-    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
-        """Centre and scale image features by the training images' mean and deviation, (D,) each."""
-        self.image_standardise.fit(mean, deviation)
-
-    def initialise_words(self, matrix: Tensor) -> None:
-        """Start the word embeddings from `matrix` (V, word_dim)."""
-        self.text.initialise_words(matrix)
-
     def embed_images(self, images: Tensor) -> Tensor:
         """Image features (B, D) to unit rows (B, K)."""
         return unit_rows(self.image_projection(self.image_standardise(images)))

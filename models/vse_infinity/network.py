@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from models.attention.words import BiGRUEncoder
+from models.attention.encoders import BiGRUEncoder
 from models.layers.dividing import Divide, undivided
 from models.layers.linear import glorot_linear, inside, unit_rows
 from models.layers.sets import POOLS
@@ -39,14 +39,6 @@ class VSEInfinity(nn.Module):
         self.perceptron = _perceptron(image_dim, dim) if image_mlp else None
         self.image_pool, self.text_pool = POOLS[image_pool](), POOLS[text_pool]()
         self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
-
-    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
-        """Centre and scale region features by the training regions' mean and deviation, (D,)."""
-        self.standardise.fit(mean, deviation)
-
-    def initialise_words(self, matrix: Tensor) -> None:
-        """Start the word embeddings from `matrix` (V, word_dim)."""
-        self.text.initialise_words(matrix)
 
     def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Tensor:
         """Regions (B, R, D), of which counts (B,) exist, to unit rows (B, K), zeros for an image

@@ -4,24 +4,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.runtime.section import Count, Positive, Section
+from models.base.params import WordsConfig
+from pipeline.runtime.section import Count
 from pipeline.training.params import TrainingConfig
 
 Pool = Literal["gpo", "mean", "max"]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class VSEInfinityConfig(Section):
+class VSEInfinityConfig(WordsConfig):
     dim: Count = 128
-    word_dim: Count = 100
-    word_vectors: Literal["random", "pretrained"] = "random"
     image_mlp: bool = True
     image_pool: Pool = "gpo"
     text_pool: Pool = "gpo"
     drop_regions: Share = 0.2
     drop_words: Share = 0.0
-    standardise_images: bool = True
-    margin: Positive = 0.2
     training: TrainingConfig = TrainingConfig(epochs=5, batch_size=128, lr=0.001, lr_step=4)
 
 

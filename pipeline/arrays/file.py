@@ -67,7 +67,7 @@ class ArrayFile:
 
 
 @contextmanager
-def damage_named(place: str) -> Iterator[None]:
+def damage_named(place: str, hint: str = "") -> Iterator[None]:
     """Whatever a library raises for a damaged file as a WorkbenchError that begins with `place`;
     what the system refuses is raised as it is."""
     try:
@@ -79,4 +79,4 @@ def damage_named(place: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         first = " ".join(str(error).split())[:200] or type(error).__name__
-        raise WorkbenchError(f"{place}: damaged, or of another format: {first}") from None
+        raise WorkbenchError(f"{place}: damaged, or of another format: {first}", hint) from None

@@ -31,7 +31,7 @@ def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
         if place:
             say(f"{file.path}: ids are those inside it, in {inside}; {place} is not read")
         return Ids(_texts(array), None)
-    return Ids(_listed(place), place) if place else None
+    return Ids(listed_ids(place), place) if place else None
 
 
 def file_beside(path: Path, name: str = "ids") -> Path | None:
@@ -49,7 +49,8 @@ def text_ids(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
 
 
-def _listed(path: Path) -> list[str]:
+def listed_ids(path: Path) -> list[str]:
+    """The ids in a list of .txt, .json or .npy."""
     if path.suffix == ".txt":
         return text_ids(path)
     if path.suffix == ".npy":

@@ -50,15 +50,13 @@ def read_npz(path: Path) -> ArrayFile:
 
 
 def mapped_npy(path: Path, dims: int) -> np.ndarray:
-    """Map an array of floats with `dims` dimensions, in C order."""
-    with open(path, "rb") as handle:
-        header = read_header(handle, str(path), path.stat().st_size)
-    if header.dtype.kind != "f" or header.dtype.itemsize > 8:
-        raise WorkbenchError(f"{path}: values of type {header.dtype}; expected are floats", FLOATS)
-    if len(header.shape) != dims or header.is_fortran or min(header.shape) < 1:
-        order = " in Fortran order" if header.is_fortran else ""
-        raise WorkbenchError(f"{path}: shape {header.shape}{order}; expected are {dims} dimensions")
-    return np.memmap(path, header.dtype, "r", header.offset, header.shape)
+    """Map an array of floats with `dims` dimensions."""
+    found = read_npy(path).array("")
+    if found.dtype.kind != "f" or found.dtype.itemsize > 8:
+        raise WorkbenchError(f"{path}: values of type {found.dtype}; expected are floats", FLOATS)
+    if len(found.shape) != dims or min(found.shape) < 1:
+        raise WorkbenchError(f"{path}: shape {found.shape}; expected are {dims} dimensions")
+    return np.asarray(np.load(path, "r", allow_pickle=False))
 
 
 def read_header(handle: IO[bytes], place: str, size: int) -> Header:

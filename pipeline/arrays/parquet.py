@@ -13,25 +13,25 @@ from pipeline.arrays.file import Array, ArrayFile, Block
 from pipeline.runtime.errors import WorkbenchError
 
 MAX_TEXT = 1 << 12  # bytes
-_opened = partial(
+opened = partial(
     pq.ParquetFile, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
 )
 
 
 def read_parquet(path: Path) -> ArrayFile:
     """The columns of a parquet file that hold numbers, texts or lists of numbers."""
-    with _opened(path) as file:
+    with opened(path) as file:
         schema, count = file.schema_arrow, file.metadata.num_rows
     columns = dict(zip(schema.names, schema.types, strict=True))
-    kinds = {name: kind for name, kind in columns.items() if _is_text(kind) or _is_number(kind)}
+    kinds = {name: kind for name, kind in columns.items() if is_text(kind) or _is_number(kind)}
 
     def find(name: str) -> Array | None:
         if name not in kinds:
             return None
         kind, place = kinds[name], f"{path}, array {name}"
-        if _is_text(kind):
+        if is_text(kind):
             return Array(place, (count,), np.dtype(object), partial(_texts, path, name, place))
-        if not _is_list(kind):
+        if not is_list(kind):
             dtype = np.dtype(kind.to_pandas_dtype())
             return Array(place, (count,), dtype, partial(_numbers, path, name, place))
         width = _width(path, name, place)
@@ -78,7 +78,7 @@ def _columns(
 ) -> Iterator[tuple[int, Any]]:
     """Number of the first row and values of a column, some rows at a time, none of them null."""
     start = 0
-    with _opened(path, read_dictionary=dictionaries) as file:
+    with opened(path, read_dictionary=dictionaries) as file:
         for batch in file.iter_batches(rows, columns=[name], use_threads=False):
             batch.validate(full=True)
             column = batch.column(0)
@@ -89,16 +89,16 @@ def _columns(
             start += len(column)
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    kind = kind.value_type if _is_list(kind) else kind
+    kind = kind.value_type if is_list(kind) else kind
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ class PairAttention:
     caption_id: str
     words: list[str]  # T, those that the model does not know in brackets
     score: float  # similarity of the two
-    weights: Floats  # (T, R) of the words' regions, as in models.attention.view.AttentionView
+    weights: Floats  # (T, R) of the words' regions, as in models.attention.reader.AttentionView
     boxes: Floats  # (R, 4) x1, y1, x2, y2 in pixels of an image of `size`
     size: tuple[int, int]  # width, height
     # (T,) shares of the words in the score, None where all have the same
@@ -40,8 +40,7 @@ class PairAttention:
     order: npt.NDArray[np.int64] | None = None
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     image_id: str
     caption_id: str
     place: int  # of the image in the caption's ranking of all, 1 is first
@@ -89,11 +88,10 @@ def record_attention(
 ) -> None:
     """Write the pairs that `choose_pairs` chooses. read: from an image's and a caption's id to the
     pair; None for a model without attention to show."""
-    pairs = [
-        RankedPair(read(pair.image_id, pair.caption_id), pair.place, pair.is_true)
-        for pair in (choose_pairs(scores, seed) if read else [])
-        if read
-    ]
+    pairs = []
+    if read is not None:
+        for image, caption, place, is_true in choose_pairs(scores, seed):
+            pairs.append(RankedPair(read(image, caption), place, is_true))
     write_attention(path, pairs, attributes)
 
 

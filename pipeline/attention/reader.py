@@ -15,8 +15,8 @@ from pipeline.inputs.regions import RegionRows
 from pipeline.inputs.sources import TokenRows
 from pipeline.runtime.errors import WorkbenchError
 
-# features (1, R, D), positions (1, R, 4), counts (1,), word ids (1, T), lengths (1,) to a
-# models.attention.view.AttentionView
+# features (1, R, D), positions (1, R, 4), counts (1,), and word ids (1, T), lengths (1,) to a
+# models.attention.reader.AttentionView
 View = Callable[..., Any]
 
 
@@ -57,8 +57,7 @@ class AttentionReader:
     ) -> PairAttention:
         row = np.array([_place(self.split.image_ids, image_id, "image")])
         regions = self.regions(row).to(self.device)
-        sides = regions.features, regions.positions, regions.counts, tokens.to(self.device), lengths
-        view = self.view(*sides)
+        view = self.view(regions.tensors, (tokens.to(self.device), lengths))
         file, stored = self.regions.features, self.regions.rows[row]
         width, height = file.read(stored, "sizes")[0].tolist()
 
@@ -81,7 +80,6 @@ class AttentionReader:
 
 
 def split_words(captions: Path, split: str, vocabulary: Vocabulary) -> list[list[str]]:
-    """The words of a split's captions as they are shown."""
     tokens = in_split(load_captions(captions), split)["tokens"]
     return [shown_words(words, vocabulary) for words in tokens]
 

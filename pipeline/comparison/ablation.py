@@ -76,7 +76,6 @@ def tabulate(
 
 
 def _columns(experiments: pd.DataFrame, model: str, criterion: str) -> list[str]:
-    """The columns of FIGURES; where there is none, the end of its name."""
     endings = [f"/{model}.json:{criterion}.{figure}" for figure in FIGURES]
     return [next((c for c in map(str, experiments) if c.endswith(end)), end[1:]) for end in endings]
 

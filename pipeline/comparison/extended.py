@@ -14,11 +14,7 @@ OWN = frozenset(column.keys for column in COLUMNS)
 
 def headings() -> list[str]:
     """Titles of the figures: "i2t R@1", and "i2t R@1 ext" for the same by the list."""
-    titles: list[str] = []
-    for column in _columns():
-        titles += [column.label] if column.keys in OWN else []
-        titles.append(f"{column.label} ext")
-    return titles
+    return [column.label + (" ext" if of_list else "") for column, of_list in _columns()]
 
 
 def beside_rows(results: Sequence[Result]) -> list[list[str]]:
@@ -58,13 +54,12 @@ def extended_report(results: Sequence[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _columns() -> list[Column]:
-    return [column for column in columns_of(EXTENDED) if column.keys[-1] in SHOWN]
+def _columns() -> list[tuple[Column, bool]]:
+    """The figures, each by the corpus's own pairs (False) if it has it, and by the list (True)."""
+    columns = [column for column in columns_of(EXTENDED) if column.keys[-1] in SHOWN]
+    each = ((column, of_list) for column in columns for of_list in (False, True))
+    return [(column, of_list) for column, of_list in each if of_list or column.keys in OWN]
 
 
 def _figures(own: Any, extended: Any) -> list[str]:
-    figures: list[str] = []
-    for column in _columns():
-        figures += [shown(column.of(own))] if column.keys in OWN else []
-        figures.append(shown(column.of(extended)))
-    return figures
+    return [shown(column.of(extended if of_list else own)) for column, of_list in _columns()]

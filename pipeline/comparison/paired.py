@@ -65,7 +65,6 @@ def paired_differences(
 
 
 def shared_rows(runs: Sequence[QueryRanks]) -> tuple[Metric, ...]:
-    """The metrics that all runs have."""
     return rows_in(set.intersection(*(set(run.i2t.measured.values) for run in runs)))
 
 
@@ -83,9 +82,9 @@ def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
     images, captions = group_codes(run.i2t.groups, run.t2i.groups)
     folds = []
     for fold in cut_folds(images, captions, int(match[1] or 1)):
-        i2t, t2i = run.i2t.measured.of(fold.images), run.t2i.measured.of(fold.captions)
-        codes = group_codes(images[fold.images], captions[fold.captions])
-        folds.append(MeasuredFold({"i2t": i2t, "t2i": t2i}, *codes))
+        own = {way: getattr(run, way).measured.of(rows) for way, rows in fold.items()}
+        codes = group_codes(images[fold["i2t"]], captions[fold["t2i"]])
+        folds.append(MeasuredFold(own, *codes))
     return folds
 
 

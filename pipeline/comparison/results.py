@@ -1,6 +1,6 @@
 """What evaluation wrote of each model: its metrics and rank files, read and held together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,7 @@ from pipeline.runtime.text import read_json
 
 NAIVE = "naive"
 # no criteria
-SAID = (
-    "protocol",
-    "shortlist",
-    "test_images",
-    "extended",
-    "external",
-    "features",
-    "rerank",
-)
+SAID = ["protocol", "shortlist", "test_images", "extended", "external", "features", "rerank"]
 REMEDY = "write it again with: dvc repro evaluate"
 
 
@@ -65,26 +57,19 @@ def read_metrics(path: Path) -> dict[str, Any]:
     """The content of a metrics file; WorkbenchError naming the first figure that is missing."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REMEDY)
-    content = read_json(path)
-    if not isinstance(content, dict) or NAIVE not in content:
-        raise WorkbenchError(f"{path}: not a metrics file: {NAIVE} is missing", REMEDY)
-    criteria = _criteria(content)
-    naive = content[NAIVE]
-    named = naive.get("i2t") if isinstance(naive, dict) else None
-    own = columns_in({"i2t": named if isinstance(named, dict) else {}})
-    parts = [(name, part, own) for name, part in criteria.items()]
-    if (extended := content.get("extended")) is not None:
-        parts += [(f"extended.{n}", extended.get(n), columns_of(EXTENDED)) for n in criteria]
-    for name, part, columns in parts:
-        for column in columns:
-            try:
+    content, where = read_json(path), NAIVE
+    try:
+        own, criteria = columns_in(content[NAIVE]), _criteria(content)
+        parts = [(name, part, own) for name, part in criteria.items()]
+        if (extended := content.get("extended")) is not None:
+            parts += [(f"extended.{n}", extended.get(n), columns_of(EXTENDED)) for n in criteria]
+        for name, part, columns in parts:
+            for column in columns:
+                where = ".".join([name, *column.keys])
                 column.of(part)
-            except (LookupError, TypeError):
-                missing = ".".join([name, *column.keys])
-                raise WorkbenchError(
-                    f"{path}: not a metrics file: {missing} is missing", REMEDY
-                ) from None
-    return content
+    except (LookupError, TypeError, AttributeError):
+        raise WorkbenchError(f"{path}: not a metrics file: {where} is missing", REMEDY) from None
+    return dict(content)
 
 
 def _result(path: Path, ranks: Path) -> Result:
@@ -111,31 +96,29 @@ def _criteria(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_comparable(results: Sequence[Result]) -> None:
     first = results[0]
+    settings: list[tuple[str, Callable[[Result], Any], str]] = [
+        ("protocol", lambda one: one.record.protocol, "evaluation.folds and evaluation.subset"),
+        ("their metrics", lambda one: columns_in(one.criteria[NAIVE]), "evaluation.recall_k"),
+        ("extended positives", _list_of, "corpus.positives"),
+    ]
     for other in results[1:]:
-        if other.record.protocol != first.record.protocol:
+        names = f"{first.name} and {other.name}"
+        for what, of, key in settings:
+            if (one := of(first)) != (two := of(other)):
+                values = f": {one} and {two}" if isinstance(one, str) else ""
+                raise WorkbenchError(
+                    f"{names} differ in {what}{values}",
+                    f"evaluate both with the same {key}: dvc repro",
+                )
+        if _ids_of(first) != _ids_of(other):
             raise WorkbenchError(
-                f"{first.name} and {other.name} differ in protocol: {first.record.protocol} and "
-                f"{other.record.protocol}",
-                "evaluate both with the same evaluation.folds and evaluation.subset",
-            )
-        if columns_in(other.criteria[NAIVE]) != columns_in(first.criteria[NAIVE]):
-            raise WorkbenchError(
-                f"{first.name} and {other.name} differ in their metrics",
-                "evaluate both with the same evaluation.recall_k: dvc repro",
-            )
-        if _list_of(other) != _list_of(first):
-            raise WorkbenchError(
-                f"{first.name} and {other.name} differ in extended positives",
-                "evaluate both with the same corpus.positives: dvc repro",
-            )
-        if (other.record.image_ids, other.record.caption_ids) != (
-            first.record.image_ids,
-            first.record.caption_ids,
-        ):
-            raise WorkbenchError(
-                f"{first.name} and {other.name} were evaluated on different images or captions",
+                f"{names} were evaluated on different images or captions",
                 "score both on the same corpus: dvc repro",
             )
+
+
+def _ids_of(result: Result) -> tuple[list[str], list[str]]:
+    return result.record.image_ids, result.record.caption_ids
 
 
 def _list_of(result: Result) -> tuple[Any, ...]:

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 PARAMS = Path("params.yaml")
 
 
-def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
-    """What the queries of a run reach under one criterion. name: a rank file (*.h5), a metrics file
-    (*.json), or REVISION[:MODEL], a git revision or the name of an experiment."""
-    return _loaded(name, model, criterion)[0]
-
-
-def _loaded(name: str, model: str | None, criterion: str) -> tuple[QueryRanks, int | None]:
-    """The run, and the seed in the params.yaml of its revision, None for a file."""
+def load_run(name: str, model: str | None, criterion: str) -> tuple[QueryRanks, int | None]:
+    """What the queries of a run reach under one criterion, and the seed in the params.yaml of its
+    revision, None for a file. name: a rank file (*.h5), a metrics file (*.json), or
+    REVISION[:MODEL], a git revision or the name of an experiment."""
     path = Path(name)
     if path.suffix == ".json":
         path = _ranks_of(path)
@@ -50,7 +46,7 @@ def load_runs(names: str, model: str | None, criterion: str) -> dict[str, QueryR
         found = [(file.name, read_query_ranks(file, criterion)) for file in files]
     else:
         for place, name in enumerate([names] if path.exists() else names.split(","), 1):
-            run, seed = _loaded(name, model, criterion)
+            run, seed = load_run(name, model, criterion)
             found.append((f"no. {place}" if seed is None else f"seed {seed}", run))
     runs = {key: run for key, run in sorted(found, key=lambda pair: pair[0])}
     if len(runs) < len(found) or not runs:

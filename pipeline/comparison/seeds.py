@@ -23,7 +23,6 @@ from pipeline.comparison.paired import (
 from pipeline.evaluation.bootstrap import resampled
 from pipeline.evaluation.figures import columns_of
 from pipeline.evaluation.file import QueryRanks
-from pipeline.evaluation.row import Metric
 
 
 @dataclass(frozen=True)
@@ -44,30 +43,11 @@ def over_seeds(
     """The interval over seeds and queries of one figure.
 
     differences: of each of n >= 2 seeds; drawn: (resamples,) the mean difference of the seeds when
-    the test images are drawn anew, as a row of `drawn_differences`."""
+    the test images are drawn anew."""
     mean, s, q = fmean(differences), stdev(differences), float(np.std(drawn, ddof=1))
     share, n = (1 + confidence) / 2, len(differences)
     half = math.hypot(stats.t.ppf(share, n - 1) * s / math.sqrt(n), stats.norm.ppf(share) * q)
     return OverSeeds(mean, s, q, mean - half, mean + half)
-
-
-def drawn_differences(
-    a: Sequence[QueryRanks],
-    b: Sequence[QueryRanks],
-    resamples: int,
-    seed: int,
-    metrics: Sequence[Metric] | None = None,
-) -> np.ndarray:
-    """(figures, resamples): b - a, mean over n seeds, of test images drawn with replacement, each
-    with its captions. a, b: runs of the same seeds in the same order, all of the same queries; a
-    draw takes the same images of every run. figures: the columns of `metrics` (None: all)."""
-    for run in (*a, *b):
-        check_comparable(a[0], run)
-    drawn = [
-        [resampled(measured_folds(run), resamples, seed, metrics) for run in runs]
-        for runs in (b, a)
-    ]
-    return np.subtract(*np.mean(drawn, axis=1)).round(ROUNDING)
 
 
 def differences_over_seeds(
@@ -77,9 +57,16 @@ def differences_over_seeds(
     confidence: float,
     seed: int,
 ) -> list[Difference]:
-    """As `paired_differences`, of means over seeds; a, b: runs as `drawn_differences` takes."""
+    """As `paired_differences`, of means over n seeds. a, b: runs of the same seeds in the same
+    order, all of the same queries; a draw takes the same images of every run."""
+    for run in (*a, *b):
+        check_comparable(a[0], run)
     metrics = shared_rows([*a, *b])
-    drawn = drawn_differences(a, b, resamples, seed, metrics)
+    drawn_b, drawn_a = (
+        np.mean([resampled(measured_folds(run), resamples, seed, metrics) for run in runs], axis=0)
+        for runs in (b, a)
+    )
+    drawn = (drawn_b - drawn_a).round(ROUNDING)
     one, two = (np.array([figures_of(run, metrics) for run in runs]).T for runs in (a, b))
     found = []
     for row, column in enumerate(columns_of(metrics)):

@@ -110,7 +110,6 @@ def images_of(result: Result) -> str:
 
 
 def shown(value: float) -> str:
-    """A figure as printed everywhere, one decimal."""
     return f"{value:.1f}"
 
 

@@ -6,11 +6,12 @@ Whatever a downloaded photograph is, it becomes 8-bit RGB or one exception with 
 import io
 import os
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
@@ -23,16 +24,6 @@ MAX_ASPECT = 50  # networks scale the shorter side up: a longer ribbon outgrows 
 
 # Named, because Pillow would otherwise try everything, Ghostscript for EPS included.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-
-_UPRIGHT = {  # EXIF 2.3, tag 0x0112
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 
 
 class ImageError(WorkbenchError):
@@ -108,7 +99,9 @@ def _decoded(
                     allowed = f"allowed are {max_pixels / 1e6:g} million"
                     raise ImageError(name, f"{width} x {height} pixels, {allowed}")
                 image.load()
-                return _upright(image, _to_rgb(image))
+                with suppress(Exception):  # as any viewer: unreadable EXIF counts as none
+                    ImageOps.exif_transpose(image, in_place=True)
+                return _to_rgb(image)
     except ImageError:
         raise
     except Exception as error:  # Pillow's parsers raise nearly any type on damaged files
@@ -131,17 +124,6 @@ def _scale_16_bit(image: Image.Image) -> Image.Image:
     if values.dtype.kind == "f" or values.min() < 0 or values.max() > 65535:
         raise ValueError(f"grey levels of more than 16 bits (Pillow mode {image.mode})")
     return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
-
-
-def _upright(source: Image.Image, image: Image.Image) -> Image.Image:
-    """Apply the EXIF orientation; unreadable EXIF counts as none, as in any viewer."""
-    try:
-        # After load(): Pillow turns TIFF files itself and then removes the tag.
-        orientation = source.getexif().get(0x0112, 1)
-    except Exception:  # as above; the pixels are whole, only the tag is not
-        orientation = 1
-    turn = _UPRIGHT.get(orientation)
-    return image if turn is None else image.transpose(turn)
 
 
 def _reason(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +17,6 @@ from pipeline.runtime.files import sha256_file
 Rows = npt.NDArray[np.int64]
 
 SHOWN = 5  # problems of a batch that are spelt out
-
-
-class HasProblems(Protocol):
-    """A batch that says what went wrong with its images."""
-
-    @property
-    def problems(self) -> tuple[str, ...]: ...
-
-
-Batch = TypeVar("Batch", bound=HasProblems)
 
 
 class ImageFiles:
@@ -55,12 +45,12 @@ def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
     return [np.arange(start, min(start + size, count)) for start in starts]
 
 
-def decode_ahead(batches: Dataset[Batch], workers: int, section: str) -> Iterator[Batch]:
+def decode_ahead(batches: Dataset[Any], workers: int, section: str) -> Iterator[Any]:
     """The batches in order, decoded by worker processes (0: by this one) ahead of their use;
-    WorkbenchError for problems of a batch, and for a worker that died."""
+    WorkbenchError for the `problems` of a batch, lines, and for a worker that died."""
     loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
     try:
-        for batch in cast(Iterator[Batch], loader):
+        for batch in loader:
             if batch.problems:
                 more = len(batch.problems) - SHOWN
                 raise WorkbenchError(

@@ -5,15 +5,14 @@ in the order of their images. Everything after looks rows up by id or keeps this
 """
 
 import hashlib
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.arrays.file import damage_named
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_bytes, write_text
 
@@ -125,40 +124,27 @@ def write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema, rows: range | None = None) -> pd.DataFrame:
-    """Read a table, or some of its rows (only their groups are read), numbered from 0;
-    WorkbenchError when it is missing, damaged or of another schema."""
+    """Read a table, or some of its rows, numbered from 0; WorkbenchError when it is missing,
+    damaged or of another schema, and for rows beyond its end."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REBUILD)
-    try:
+    with damage_named(str(path), REBUILD):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table = file.read() if rows is None else _rows_of(file, rows)
-            told = file.metadata.num_rows if rows is None else len(rows)
+            table, told = file.read(), file.metadata.num_rows
         table.validate(full=True)
         if table.num_rows != told:  # no checksum covers how many rows a group has
             raise ValueError(f"{told:,} rows announced, {table.num_rows:,} found")
-    except (pa.ArrowException, OSError, ValueError) as error:
-        first = " ".join(str(error).split())[:200]
-        raise WorkbenchError(f"{path}: damaged or not a parquet file: {first}", REBUILD) from error
     if not table.schema.equals(schema):
         have = ", ".join(f"{field.name} {field.type}" for field in table.schema)
         want = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise WorkbenchError(f"{path}: columns are {have}; expected {want}", REBUILD)
+    if rows is not None:
+        if not 0 <= rows.start < rows.stop <= told:
+            raise WorkbenchError(f"{path}: no rows {rows.start} to {rows.stop}, it has {told:,}")
+        table = table.slice(rows.start, len(rows))
     return pd.DataFrame(
         {
             name: values.to_pylist() if pa.types.is_list(values.type) else values.to_pandas()
             for name, values in zip(table.column_names, table.columns, strict=True)
         }
     )
-
-
-def _rows_of(file: pq.ParquetFile, rows: range) -> pa.Table:
-    """Some rows of a table; ValueError for rows beyond its end."""
-    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-    starts = [0, *accumulate(sizes)]
-    if not 0 <= rows.start < rows.stop <= starts[-1]:
-        raise ValueError(f"no rows {rows.start:,} to {rows.stop:,}, it has {starts[-1]:,}")
-    groups = range(bisect_right(starts, rows.start) - 1, bisect_left(starts, rows.stop))
-    read = file.read_row_groups(list(groups))
-    if read.num_rows != sum(sizes[group] for group in groups):
-        raise ValueError(f"{read.num_rows:,} rows found in groups {groups}")
-    return read.slice(rows.start - starts[groups.start], len(rows))

@@ -101,16 +101,10 @@ def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:
 
 def load_known_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
     """The W words that have a vector of their own, in the order of their ids, without reserved
-    tokens, and (W, D) float32; WorkbenchError for none."""
+    tokens, and (W, D) float32."""
     matrix, vocabulary = load_word_vectors(folder), Vocabulary.load(folder)
-    file = FeatureFile(folder / "vectors.h5")
-    known = file.load("known").astype(bool)
+    known = FeatureFile(folder / "vectors.h5").load("known").astype(bool)
     known[: len(reserved(vocabulary.sentence_markers))] = False
-    if not known.any():
-        raise WorkbenchError(
-            f"{file.path}: no word has its own vector",
-            "choose vectors of the captions' language and spelling with vocabulary.vectors",
-        )
     return [vocabulary.tokens[i] for i in np.flatnonzero(known)], matrix[known]
 
 
@@ -130,14 +124,9 @@ def load_unlisted_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _beside_the_vectors(folder: Path, name: str) -> FeatureFile | None:
-    """A file of more word vectors, None for none; WorkbenchError for another vocabulary's."""
+    """A file of more word vectors, None for none."""
     path = folder / name
-    if not path.exists():
-        return None
-    file, own = FeatureFile(path), FeatureFile(folder / "vectors.h5")
-    if file.attributes != own.attributes or file.shape()[1:] != own.shape()[1:]:
-        raise WorkbenchError(f"{path}: does not belong to {own.path}", REBUILD)
-    return file
+    return FeatureFile(path) if path.exists() else None
 
 
 def reserved(sentence_markers: bool) -> tuple[str, ...]:

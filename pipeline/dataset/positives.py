@@ -4,13 +4,13 @@ The list is the truth of what it judges: an image or a caption without a pair in
 a pair of the corpus's own that it leaves out counts as false, as the benchmarks have it.
 """
 
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
 from pipeline.corpus.tables import RELEVANCE, Corpus
 from pipeline.dataset import POSITIVES
-from pipeline.dataset.coco_numbers import with_ids
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.source import find_in_raw
 from pipeline.runtime.errors import WorkbenchError, counted
@@ -19,6 +19,9 @@ from pipeline.runtime.text import Problems
 
 KEY = "corpus.positives_path"
 PAIR = ["image_id", "caption_id"]
+# Lists name images and captions by MS-COCO's numbers. A caption's id is its number with every
+# reader of MS-COCO; an image's id ends in its number: val2014/COCO_val2014_000000391895.jpg.
+NUMBER = re.compile(r"[0-9]{1,18}$")  # of 64 bits
 
 
 def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
@@ -64,6 +67,29 @@ def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFram
     return pairs.loc[order, RELEVANCE.names].reset_index(drop=True)
 
 
+def with_ids(listed: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
+    """The pairs (columns image and caption: numbers) whose image and caption the corpus has, with
+    their ids; WorkbenchError where several images of the corpus have a listed number."""
+    images = pd.Series(
+        corpus.images["image_id"].to_numpy(), corpus.images["image_id"].map(number_of)
+    )
+    twice = images[images.index.duplicated(keep=False) & images.index.isin(listed["image"])]
+    problems = Problems("corpus.positives")
+    problems.add("images whose names end in one number", twice)
+    problems.raise_if_any("read one year of MS-COCO at a time")
+    images = images[~images.index.duplicated()]
+    known = set(corpus.captions["caption_id"])
+    captions = listed["caption"].astype(str)
+    pairs = listed.assign(image_id=listed["image"].map(images), caption_id=captions)
+    return pairs[pairs["image_id"].notna() & captions.isin(known)].reset_index(drop=True)
+
+
+def number_of(image_id: str) -> int:
+    """The number that the file's name ends in; -1 for none."""
+    match = NUMBER.search(PurePosixPath(image_id).stem)
+    return int(match[0]) if match else -1
+
+
 def _check_known(pairs: pd.DataFrame, corpus: Corpus) -> None:
     problems = Problems(KEY)
     for column, table in zip(PAIR, (corpus.images, corpus.captions), strict=True):
@@ -73,8 +99,7 @@ def _check_known(pairs: pd.DataFrame, corpus: Corpus) -> None:
 
 
 def _absent(pairs: pd.DataFrame, corpus: Corpus) -> dict[str, tuple[int, int]]:
-    """By direction: how many of the corpus's own pairs of judged queries are not listed, and how
-    many there are."""
+    """By direction: own pairs of judged queries that are not listed, and all of them."""
     counts = {}
     for way, query in zip(("i2t", "t2i"), PAIR, strict=True):
         listed = pd.MultiIndex.from_frame(pairs.loc[pairs[way], PAIR])

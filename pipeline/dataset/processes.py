@@ -15,11 +15,11 @@ WORTH_IT = 500  # starting processes takes about as long as decoding this many s
 
 
 def ordered_map(
-    function: Callable[[T], R], items: Sequence[T], workers: int, title: str, unit: str = "images"
+    function: Callable[[T], R], items: Sequence[T], workers: int, title: str
 ) -> list[R]:
     """[function(item) for item in items] in worker processes; below two workers, or for few items,
     in this one. WorkbenchError when a process dies."""
-    with Progress(title, len(items), unit) as progress:
+    with Progress(title, len(items), "images") as progress:
         results: list[R] = []
         if workers < 2 or len(items) < WORTH_IT:
             for item in items:
@@ -37,7 +37,7 @@ def ordered_map(
                     progress.update()
             except BrokenProcessPool:
                 raise WorkbenchError(
-                    f"{title}: a process died after {len(results):,} of {len(items):,} {unit}",
+                    f"{title}: a process died after {len(results):,} of {len(items):,} images",
                     "out of memory? lower corpus.max_megapixels or runtime.threads",
                 ) from None
         return results

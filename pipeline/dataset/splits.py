@@ -1,25 +1,25 @@
-"""Splits that no list of images gives: from the names of files, or drawn by the seed."""
+"""Splits of images: from lists, from the names of files, or drawn by the seed."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
 
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.source import Options
 from pipeline.runtime.errors import WorkbenchError, counted
+from pipeline.runtime.text import Problems, read_text
 
 _WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}
 _SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words} | {"test": "test"}
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
 
-
-class Settled(NamedTuple):
-    """The split of every image that is kept, and remarks about what was drawn and left out."""
-
-    splits: dict[str, str]
-    remarks: tuple[str, ...]
+_LISTS = {
+    split: re.compile(rf"(.*[._-])?({names})(images)?\.(txt|lst)", re.IGNORECASE)
+    for split, names in zip(SPLITS, ("train", "val|dev|valid", "test"), strict=True)
+}
 
 
 def split_in_path(path: str) -> str | None:
@@ -29,13 +29,49 @@ def split_in_path(path: str) -> str | None:
     return _SPLIT_OF[words[-1]] if words else None
 
 
+def listed_splits(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """The split of each image that a folder's lists name; lists may leave the endings out."""
+    known = set(names)
+    counts = Counter(name.rpartition(".")[0] for name in names)
+    stems = {stem: name for name in names if counts[stem := name.rpartition(".")[0]] == 1}
+    splits: dict[str, str] = {}
+    twice: list[str] = []
+    for split in SPLITS:
+        for entry in dict.fromkeys(read_text(_split_list(folder, split)).split("\n")):
+            listed = entry.strip()
+            image = listed if listed in known else stems.get(listed, listed)
+            if image in splits and splits[image] != split:
+                twice.append(image)
+            if image:
+                splits[image] = split
+    problems = Problems(str(folder))
+    problems.add("images in more than one list", dict.fromkeys(twice))
+    problems.raise_if_any("an image that is trained on must not be tested on: mend the lists")
+    return splits
+
+
+def _split_list(folder: Path, split: str) -> Path:
+    found = sorted(p for p in folder.glob("*") if _LISTS[split].fullmatch(p.name) and p.is_file())
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(path.name for path in found) or "none"
+    raise WorkbenchError(
+        f"{folder}: expected one list of {split} images, such as {split}.txt or "
+        f"Flickr_8k.{'dev' if split == 'val' else split}Images.txt; found {names}",
+        "the folder has one list for each of train, val and test",
+    )
+
+
 def seeded_splits(names: Sequence[str], options: Options) -> dict[str, str]:
     """A split for each image, drawn over the sorted names: the file's order does not matter."""
     return _held_out(names, ("val", "test"), "train", options)
 
 
-def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled:
+def settled_splits(
+    named: Mapping[str, str | None], options: Options
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """Train, val and test from the splits that files name: image_id to a split, or to None for all.
+    Returns the split of every image that is kept, and remarks about what was drawn and left out.
 
     All three are taken as they are. Train and val alone: corpus.val_images and corpus.test_images
     are drawn from val, whose rest is left out. Train and test alone: corpus.val_images are drawn
@@ -43,10 +79,10 @@ def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled
     """
     there = {str(split) for split in named.values()}
     if there == set(SPLITS):
-        return Settled({image: str(split) for image, split in named.items()}, ())
+        return {image: str(split) for image, split in named.items()}, ()
     if len(there) == 1:
         splits = seeded_splits(list(named), options)
-        return Settled(splits, (f"splits drawn by seed: {_counted(splits.values())}",))
+        return splits, (f"splits drawn by seed: {_counted(splits.values())}",)
     if there == {"train", "val"}:
         pool = [image for image, split in named.items() if split == "val"]
         drawn = _held_out(pool, ("val", "test"), "", options)
@@ -62,7 +98,7 @@ def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled
             "add the training files to raw",
         )
     splits = {image: drawn.get(image, str(split)) for image, split in named.items()}
-    return Settled({image: split for image, split in splits.items() if split}, (remark,))
+    return {image: split for image, split in splits.items() if split}, (remark,)
 
 
 def _counted(splits: Iterable[str]) -> str:
@@ -73,8 +109,7 @@ def _counted(splits: Iterable[str]) -> str:
 def _held_out(
     names: Sequence[str], kinds: Sequence[str], rest: str, options: Options
 ) -> dict[str, str]:
-    """A split for each image, drawn by seed, and `rest` for the others; a share gives one at
-    least."""
+    """A split for each image, drawn by seed, else `rest`; a share gives at least one."""
     asked = {kind: getattr(options.corpus, f"{kind}_images") for kind in kinds}
     drawn = []
     for kind, value in asked.items():

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays.file import Array, Block
+from pipeline.arrays.file import Array
 from pipeline.arrays.formats import open_arrays
 from pipeline.arrays.ids import Ids, read_ids
 from pipeline.embeddings import IMPORTED
@@ -38,17 +38,10 @@ class Embeddings(NamedTuple):
     vectors: Array
     ids: Ids
 
-    @property
-    def dtype(self) -> str:
-        """What its values are stored as: float64 keeps what float32 can hold."""
-        return "float16" if self.vectors.dtype.itemsize == 2 else "float32"
-
 
 def open_embeddings(settings: EmbeddingFileConfig) -> Embeddings:
     """The file that the settings name; WorkbenchError for all that shows before values are read."""
     path = Path(settings.path or "")
-    if not path.is_file():
-        raise WorkbenchError(f"file.path = {settings.path}: no such file", "mend params.yaml")
     file = open_arrays(path)
     vectors = file.array(settings.features, NAMES)
     _check(vectors)
@@ -93,7 +86,7 @@ def import_job(
         digest = pool.submit(sha256_file, settings.path or "")
         source = open_embeddings(settings)
         skip, place = settings.other_ids == "skip", source.ids.path or source.path
-        places = matched(str(place), source.ids.names, ids, skip)
+        places = matched(str(place), source.ids.names, ids, skip, MATCHING)
         used = settings.read_names()
         if source.ids.path is not None:
             used["ids_sha256"] = sha256_file(source.ids.path)
@@ -105,12 +98,14 @@ def import_job(
             "corpus_sha256": corpus_sha256,
         }
     fill = partial(copy, source, places)
-    datasets = {"features": ((source.vectors.shape[1],), source.dtype)}
+    # of float64 is stored what float32 can hold
+    dtype = "float16" if source.vectors.dtype.itemsize == 2 else "float32"
+    datasets = {"features": ((source.vectors.shape[1],), dtype)}
     return FeatureJob(ids, datasets, attributes, [], fill)
 
 
 def matched(
-    place: str, found: Sequence[str], wanted: Sequence[str], skip: bool
+    place: str, found: Sequence[str], wanted: Sequence[str], skip: bool, hint: str
 ) -> npt.NDArray[np.int64]:
     """(N,) rows of the corpus, whose M ids are `wanted`, for N ids in a file; -1 for those that are
     left out (skip). WorkbenchError for all ids at once that occur twice, that lack a row, or that
@@ -129,7 +124,7 @@ def matched(
     problems.add("ids of the corpus without a row", [wanted[row] for row in missing])
     if not skip:
         problems.add("ids that are not in the corpus", _rows(found, others))
-    problems.raise_if_any(MATCHING)
+    problems.raise_if_any(hint)
     if len(others):
         say(f"{place}: left out {len(others):,} rows of ids that are not in the corpus")
     return places
@@ -151,30 +146,9 @@ def copy(source: Embeddings, places: npt.NDArray[np.int64], writer: FeatureWrite
             kept = np.flatnonzero(wanted[rows])
             if len(kept):
                 kept = kept[np.argsort(rows[kept])]  # rows that stand together are written at once
-                is_whole = np.array_equal(kept, np.arange(len(block)))
-                chosen = block if is_whole else block[kept]
-                _write(source, writer, rows[kept], chosen, kept + start)
+                try:
+                    writer.write(rows[kept], features=block[kept])
+                except WorkbenchError as error:
+                    raise WorkbenchError(f"{source.path}: {error.message}", error.hint) from None
             start += len(block)
             progress.update(len(block))
-
-
-def _write(
-    source: Embeddings,
-    writer: FeatureWriter,
-    rows: npt.NDArray[np.int64],
-    values: Block,
-    numbers: npt.NDArray[np.int64],
-) -> None:
-    """Write rows; numbers: (B,) theirs in the file, for the message."""
-    try:
-        writer.write(rows, features=values)
-    except WorkbenchError as error:
-        with np.errstate(over="ignore"):
-            finite = np.isfinite(values.astype(source.dtype)).all(axis=1)
-        if finite.all():
-            raise
-        bad = int(numbers[~finite].min())
-        name = source.ids.names[bad]
-        raise WorkbenchError(
-            f"{source.path}, row {bad:,} ({name}): {error.message}", error.hint
-        ) from None

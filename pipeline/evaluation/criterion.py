@@ -29,7 +29,6 @@ class Criterion:
 
     @property
     def transductive(self) -> bool:
-        """Whether the score of a pair depends on the other queries of the set."""
         return is_transductive(self.name)
 
     def rescored(self, scores: np.ndarray, direction: Direction) -> np.ndarray:

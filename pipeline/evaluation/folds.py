@@ -1,6 +1,6 @@
 """From the scores of a test split to metrics, ranks and confidence intervals, by protocol."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,37 +77,28 @@ def evaluate(
     parts = cut_folds(images, captions, folds)
     scores = checked_tiles(split.scores, len(images), len(captions))
     codes: dict[Direction, np.ndarray] = {"i2t": images, "t2i": captions}
-    judged = [
-        judged_fold(relevance, {"i2t": fold.images, "t2i": fold.captions}, codes)
-        for fold in parts
-        if relevance
-    ]
+    judged = [judged_fold(relevance, fold, codes) if relevance else None for fold in parts]
     found = {
         criterion.name: [
-            _measured(
-                scores, criterion, fold, images, captions, metrics, *judged[number : number + 1]
-            )
-            for number, fold in enumerate(parts)
+            _measured(scores, criterion, fold, codes, metrics, own)
+            for fold, own in zip(parts, judged, strict=True)
         ]
         for criterion in criteria
     }
     own = {name: [both[0] for both in folds] for name, folds in found.items()}
-    rows: dict[Direction, np.ndarray] = {
-        "i2t": np.concatenate([fold.images for fold in parts]),
-        "t2i": np.concatenate([fold.captions for fold in parts]),
-    }
+    rows = {way: np.concatenate([fold[way] for fold in parts]) for way in DIRECTIONS}
     draws = resamples, confidence, seed
     figures, intervals, measured = summarised(own, rows, *draws, metrics)
     for criterion in criteria:
         if criterion.transductive:
             figures[criterion.name] = {"transductive": True, **figures[criterion.name]}
-    levels = [chance_level(images[p.images], captions[p.captions], metrics) for p in parts]
+    levels = [chance_level(images[p["i2t"]], captions[p["t2i"]], metrics) for p in parts]
     chance = average(levels, metrics)
     cut = test_images if test_images and len(images) < test_images else None
     extended = None
-    if judged:
+    if lists := [one for one in judged if one]:
         by_list = {name: [both[1] for both in folds] for name, folds in found.items()}
-        extended = extended_of(judged, by_list, *draws)
+        extended = extended_of(lists, by_list, *draws)
     protocol = protocol_name(len(images), folds, cut is not None)
     return Evaluation(protocol, figures, intervals, measured, rounded(chance), cut, extended)
 
@@ -116,22 +107,21 @@ def _measured(
     scores: Tiles,
     criterion: Criterion,
     fold: Fold,
-    images: np.ndarray,
-    captions: np.ndarray,
+    groups: Mapping[Direction, np.ndarray],
     metrics: Sequence[Metric] | None,
-    judged: JudgedFold | None = None,
+    judged: JudgedFold | None,
 ) -> list[MeasuredFold]:
     """What the queries of a fold reach, and those that are judged by extended positives."""
-    inside = scores.selected(fold.images, fold.captions)
-    codes = group_codes(images[fold.images], captions[fold.captions])
+    inside = scores.selected(fold["i2t"], fold["t2i"])
+    codes = group_codes(*(groups[way][fold[way]] for way in DIRECTIONS))
     views = [inside.for_queries(QUERIES[way]) for way in DIRECTIONS]
     if criterion.transductive:
         views = criterion.views(inside, DIRECTIONS)
     ways = list(zip(views, DIRECTIONS, strict=True))
     wanted = [of_groups(view, *codes, way) for view, way in ways]
-    groups = [codes]
+    both = [codes]
     if judged:
         wanted += [of_positives(view, judged.pairs.positives(way), way) for view, way in ways]
-        groups.append((judged.groups["i2t"], judged.groups["t2i"]))
+        both.append((judged.groups["i2t"], judged.groups["t2i"]))
     measured = iter(measured_of(wanted, metrics))
-    return [MeasuredFold({"i2t": next(measured), "t2i": next(measured)}, *own) for own in groups]
+    return [MeasuredFold({"i2t": next(measured), "t2i": next(measured)}, *own) for own in both]

@@ -1,14 +1,14 @@
 """One pass over the scores of a whole split for all that pages show of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.findings import BestHits, Findings
 from pipeline.evaluation.folds import Evaluation
-from pipeline.evaluation.nearest import occurrences
-from pipeline.evaluation.reductions import QUERIES
+from pipeline.evaluation.reductions import CAPTIONS, QUERIES, Lines, largest_score, reduced
 from pipeline.evaluation.separation import separation
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
@@ -39,14 +39,12 @@ def look(
         ranks = Ranks(*(evaluation.measured["naive"][way].ranks for way in DIRECTIONS))
     images, captions = group_codes(*groups)
     hubs = {criterion.name: _hubs(tiles, criterion) for criterion in criteria}
-    by_images, by_captions = (tiles.for_queries(QUERIES[way]) for way in DIRECTIONS)
-    lines = tiles.image_line, tiles.caption_line
     return Findings(
         hubs={name: counts for name, counts in hubs.items() if counts},
         separation=None if isinstance(tiles, Reranked) else separation(tiles, *groups),
         hits={
-            "i2t": _hits(by_images.image_line, lines[0], images, captions, ranks.i2t),
-            "t2i": _hits(by_captions.caption_line, lines[1], captions, images, ranks.t2i),
+            "i2t": _hits(tiles, "i2t", images, captions, ranks.i2t),
+            "t2i": _hits(tiles, "t2i", captions, images, ranks.t2i),
         },
         source={name: str(value) for name, value in source.items() if name != "schema_version"},
     )
@@ -82,21 +80,41 @@ def _hubs(scores: Tiles, criterion: Criterion) -> dict[Direction, np.ndarray]:
 
 
 def _hits(
-    ranked_by: Callable[[int], np.ndarray],
-    scores_of: Callable[[int], np.ndarray],
-    queries: np.ndarray,
-    items: np.ndarray,
-    ranks: np.ndarray,
+    tiles: Tiles, way: Direction, queries: np.ndarray, items: np.ndarray, ranks: np.ndarray
 ) -> BestHits:
-    """Of one direction; of equal scores the false item comes first, as in the ranks. ranked_by,
-    scores_of: (J,) of a query, what ranks its items and what is shown; group numbers of queries
-    (Q,) and items (J,); ranks (Q,)."""
+    """Of one direction; of equal scores the false item comes first, as in the ranks. queries (Q,)
+    and items (J,): group numbers; ranks: (Q,)."""
+    axis = QUERIES[way]
+    ranking = tiles.for_queries(axis)
     chosen = np.array([*hardest(ranks, queries), *successful(ranks)])
     found = np.empty((len(chosen), min(TOP, len(items)) + 1), np.int64)
     scores = np.empty(found.shape, np.float32)
     for row, query in enumerate(chosen.tolist()):
-        own, true = ranked_by(query), items == queries[query]
+        own, true = ranking.line(axis, query), items == queries[query]
         order = np.lexsort((true, -own))
         found[row] = [*order[: found.shape[1] - 1], order[np.argmax(true[order])]]
-        scores[row] = scores_of(query)[found[row]]
+        scores[row] = tiles.line(axis, query)[found[row]]
     return BestHits(chosen, ranks[chosen], found, scores, int((ranks > 1).sum()))
+
+
+def occurrences(scores: np.ndarray | Tiles, direction: str) -> np.ndarray:
+    """Of how many queries each item is the nearest: int64, (M,) for i2t, (N,) for t2i. scores: (N
+    images, M captions) finite floats, larger is nearer; of tied items the first counts."""
+    tiles = as_tiles(scores)
+    largest_score(tiles)
+    items = 1 - QUERIES[direction]
+    _, numbers = reduced(tiles, [items], _nearest, _nearer)[items]
+    return np.bincount(numbers.numpy(), minlength=tiles.shape[items])
+
+
+def _nearest(tile: torch.Tensor, items: int, rows: slice, columns: slice) -> Lines:
+    """Scores and numbers of the nearest items, (Q,) each; of equal ones the first."""
+    lines = tile if items == CAPTIONS else tile.T
+    values, numbers = lines.contiguous().max(1)
+    return values, numbers + (columns if items == CAPTIONS else rows).start
+
+
+def _nearer(one: Lines, other: Lines) -> Lines:
+    values, numbers = zip(one, other, strict=True)
+    is_later = values[1] > values[0]
+    return tuple(torch.where(is_later, *pair[::-1]) for pair in (values, numbers))

@@ -13,16 +13,15 @@ from pipeline.runtime.section import (
     Positive,
     Section,
     contradictions,
-    listed,
     one_of,
     wrong_value,
 )
 
 
 class InferenceConfig(Section):
-    criteria: Annotated[
-        list[Annotated[str, one_of(CRITERIA)]], listed("csls"), Field(min_length=1)
-    ] = Field(default=["inverted_softmax"])
+    criteria: Annotated[list[Annotated[str, one_of(CRITERIA)]], Field(min_length=1)] = Field(
+        default=["inverted_softmax"]
+    )
     beta: Positive = 30.0
     k: Count = 10
     iterations: Count = 20

@@ -1,21 +1,15 @@
 """Which images and captions are ranked against each other: the whole split, folds, or a subset."""
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.scores.ranking import Direction
 
 PROTOCOL = re.compile(r"full|first_[0-9]+k?|[0-9]+k?_x([1-9][0-9]{0,5})")  # its folds are group 1
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Row numbers of the images and captions that are ranked against each other."""
-
-    images: np.ndarray
-    captions: np.ndarray
+# row numbers of the images (i2t) and captions (t2i) that are ranked against each other
+Fold = dict[Direction, np.ndarray]
 
 
 def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold]:
@@ -39,7 +33,7 @@ def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold
         )
     fold_of_caption = fold_of_group[captions]
     return [
-        Fold(np.flatnonzero(fold_of_image == k), np.flatnonzero(fold_of_caption == k))
+        {"i2t": np.flatnonzero(fold_of_image == k), "t2i": np.flatnonzero(fold_of_caption == k)}
         for k in range(folds)
     ]
 

@@ -8,6 +8,7 @@ and the results of tiles are combined in the order of the tiles.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -34,28 +35,23 @@ def reduced(
     """Scores (N, M) reduced over each of `axes`: IMAGES gives M lines, CAPTIONS N lines. `of_tile`
     and `combine` go to other processes: they must be picklable."""
     parts: dict[int, list[Lines]] = {axis: [] for axis in axes}
-    for run in scores.each(_Run(tuple(parts), of_tile, combine)):
+    for run in scores.each(partial(_of_run, tuple(parts), of_tile, combine)):
         for axis, lines in run.items():
             _append(parts[axis], lines, combine if axis == IMAGES else None)
     return {axis: _concatenated(found) for axis, found in parts.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
+def _of_run(
+    axes: Sequence[int], of_tile: OfTile, combine: Combine, tiles: Tiles, rows: slice
+) -> dict[int, Lines]:
     """The same of some images: over them for all captions, over all captions for each of them."""
-
-    axes: tuple[int, ...]
-    of_tile: OfTile
-    combine: Combine
-
-    def __call__(self, tiles: Tiles, rows: slice) -> dict[int, Lines]:
-        parts: dict[int, list[Lines]] = {axis: [] for axis in self.axes}
-        for columns in tiles.columns():
-            tile = tiles.tile(rows, columns)
-            for axis in self.axes:
-                lines = self.of_tile(tile, axis, rows, columns)
-                _append(parts[axis], lines, self.combine if axis == CAPTIONS else None)
-        return {axis: _concatenated(found) for axis, found in parts.items()}
+    parts: dict[int, list[Lines]] = {axis: [] for axis in axes}
+    for columns in tiles.columns():
+        tile = tiles.tile(rows, columns)
+        for axis in axes:
+            lines = of_tile(tile, axis, rows, columns)
+            _append(parts[axis], lines, combine if axis == CAPTIONS else None)
+    return {axis: _concatenated(found) for axis, found in parts.items()}
 
 
 def _append(parts: list[Lines], lines: Lines, combine: Combine | None) -> None:
@@ -75,18 +71,17 @@ def largest_score(scores: Tiles) -> float:
     bound = scores.largest()
     if bound < math.sqrt(FLOAT32_LIMIT):
         return bound
-    return max(scores.each(_largest))
+    return max(max(-low, high) for low, high in scores.each(ends))
 
 
-def _largest(tiles: Tiles, rows: slice) -> float:
-    largest = 0.0
+def ends(tiles: Tiles, rows: slice) -> tuple[float, float]:
+    """The smallest and the largest score of some images; WorkbenchError for NaN or infinity."""
+    found = []
     for columns in tiles.columns():
         tile = tiles.tile(rows, columns)
-        ends = [float(end) for end in tile.aminmax()]
-        if not all(math.isfinite(end) for end in ends):
-            check_finite(tile, rows.start, columns.start)
-        largest = max(largest, *map(abs, ends))
-    return largest
+        check_finite(tile, rows.start, columns.start)
+        found += [float(end) for end in tile.aminmax()]
+    return min(found), max(found)
 
 
 def log_sum_exp(
@@ -140,8 +135,7 @@ def _column_sums(tile: torch.Tensor) -> torch.Tensor:
 
 def nearest_means(scores: Tiles, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean of the k largest scores of every image, (N,) float32, and of every caption, (M,)."""
-    nearest = _Nearest(k)
-    best = reduced(scores, [CAPTIONS, IMAGES], nearest, nearest.combined)
+    best = reduced(scores, [CAPTIONS, IMAGES], partial(_nearest, k), partial(_combined, k))
     return _mean(*best[CAPTIONS]), _mean(*best[IMAGES])
 
 
@@ -155,15 +149,12 @@ def _first(values: torch.Tensor, k: int) -> torch.Tensor:
     return values.topk(min(k, values.shape[1]), dim=1).values
 
 
-@dataclass(frozen=True)
-class _Nearest:
-    k: int
+def _nearest(k: int, tile: torch.Tensor, axis: int, rows: slice, columns: slice) -> Lines:
+    return (largest(tile, axis, k),)
 
-    def __call__(self, tile: torch.Tensor, axis: int, rows: slice, columns: slice) -> Lines:
-        return (largest(tile, axis, self.k),)
 
-    def combined(self, one: Lines, other: Lines) -> Lines:
-        return (_first(torch.cat([*one, *other], 1), self.k),)
+def _combined(k: int, one: Lines, other: Lines) -> Lines:
+    return (_first(torch.cat([*one, *other], 1), k),)
 
 
 def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
@@ -182,16 +173,6 @@ def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
         return _first(torch.cat([found, rest], 1), k)
     found = parts.gather(1, places.T[None].expand(PARTS, -1, -1)).flatten(0, 1)
     return _first(torch.cat([found, rest]).T.contiguous(), k)
-
-
-def best_scores(scores: Tiles) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest score of every image (N,) and of every caption (M,)."""
-    best = reduced(scores, [CAPTIONS, IMAGES], _best, maximum)
-    return best[CAPTIONS][0], best[IMAGES][0]
-
-
-def _best(tile: torch.Tensor, axis: int, rows: slice, columns: slice) -> Lines:
-    return (tile.amax(axis),)
 
 
 def maximum(one: Lines, other: Lines) -> Lines:

@@ -28,7 +28,6 @@ class Metric:
     chance: Callable[[np.ndarray, int], float]
     better: Better = "larger"
     summary: Summary = "mean"  # how the queries' numbers make a figure
-    span: tuple[float, float] = (0, 100)  # the smallest and the largest number, both finite
     curve: bool = False  # whether training records it after every epoch
     # whether `reference` and `chance` take grades: of each item, first to last, 0 for false ones;
     # and of the true items of every query, falling (Q, R), 0 where there are fewer
@@ -37,22 +36,26 @@ class Metric:
     place: float = 100  # of its columns, smallest first; of equal places by the names of the files
 
     def measured(self, ranking: Ranking) -> np.ndarray:
-        """The number of every query: (Q,) float64; WorkbenchError unless all are in the span."""
+        """The number of every query: (Q,) float64; WorkbenchError unless each has a finite one."""
         values = np.asarray(self.per_query(ranking), np.float64)
-        if values.shape != ranking.ranks.shape[:1]:
+        if values.shape != ranking.ranks.shape[:1] or not np.isfinite(values).all():
             raise WorkbenchError(
-                f"metric {self.name}: numbers of shape {values.shape} for "
-                f"{len(ranking.ranks)} queries: expected one each"
-            )
-        low, high = self.span
-        wrong = values[~((values >= low) & (values <= high))]  # NaN compares false
-        if len(wrong):
-            raise WorkbenchError(
-                f"metric {self.name}: {wrong[0]:g} for a query; allowed is a number from {low:,} "
-                f"to {high:,}"
+                f"metric {self.name}: its numbers are not a finite one for each of "
+                f"{len(ranking.ranks)} queries"
             )
         return values
 
     def figure(self, values: np.ndarray) -> float:
-        """The figure of queries with the numbers `values` (Q,)."""
         return float(np.median(values) if self.summary == "median" else values.mean())
+
+
+def beyond(true: np.ndarray, items: int) -> np.ndarray:
+    """Probability that uniformly random rankings put the best true item after rank r, for r = 0 ...
+    n: (n + 1,), down to 0. C(n - m, r) / C(n, r) with m = true (Q,) of n items, mean over queries.
+    """
+    total = np.zeros(items + 1)
+    for m, queries in zip(*np.unique(true, return_counts=True), strict=True):
+        steps = np.arange(items)
+        survival = np.cumprod(np.maximum(items - m - steps, 0) / (items - steps))
+        total += queries / len(true) * np.concatenate([[1.0], survival])
+    return total

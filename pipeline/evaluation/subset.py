@@ -1,15 +1,18 @@
-"""The first images of a test split, as in the kNN-margin paper (table 4, lines 3.15 to 3.17)."""
+"""Parts of a test split: its first images, and what a shortlist holds of it."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.blocks import cuts
 from pipeline.scores.file import SplitScores
+from pipeline.scores.groups import group_codes, true_pairs
 
 
 def first_images(split: SplitScores, count: int) -> SplitScores:
-    """The scores of the first `count` images of the corpus and of their captions; 0: all."""
+    """The scores of the first `count` images of the corpus and of their captions, as in the
+    kNN-margin paper (table 4, lines 3.15 to 3.17); 0: all."""
     if not count:
         return split
     there = len(split.image_ids)
@@ -44,3 +47,21 @@ def first_images(split: SplitScores, count: int) -> SplitScores:
         image_embeddings=None if images is None else images[:count],
         caption_embeddings=None if texts is None else texts[captions],
     )
+
+
+def shortlist_recall(whole: SplitScores, evaluated: SplitScores, count: int) -> dict[str, float]:
+    """How much a shortlist holds: the most that a model which scores nothing else could find.
+    Percent of the evaluated image (i2t) and caption (t2i) queries that are in a true pair of a
+    shortlist: in `whole`, all scores of the split, each caption's `count` largest are its own."""
+    blocks = (whole.matrix[:, some] for some in cuts(len(whole.caption_ids), 1024))
+    least = np.concatenate([np.partition(block, -count, axis=0)[-count] for block in blocks])
+    image, caption = true_pairs(*group_codes(whole.image_groups, whole.caption_groups))
+    inside = whole.matrix[image, caption] >= least[caption]
+    asked = {
+        "i2t": (image, whole.image_ids, evaluated.image_ids),
+        "t2i": (caption, whole.caption_ids, evaluated.caption_ids),
+    }
+    return {
+        way: float(100 * np.isin(queries, np.asarray(ids)[own[inside]]).mean())
+        for way, (own, ids, queries) in asked.items()
+    }

@@ -4,7 +4,6 @@ Positions are worked out here from boxes in pixels, as shares of the image.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.inputs.sources import MEMORY_BUDGET, moments
+from pipeline.inputs.sources import MEMORY_BUDGET, FeatureRows, moments
 from pipeline.inputs.words import WordInputs
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.storage.features import FeatureFile
 
-ROWS = {"features": 3, "boxes": 3, "sizes": 2, "counts": 1}  # dataset -> dimensions
+DATASETS = ("features", "boxes", "sizes", "counts")
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,8 @@ class Regions:
         return Regions(self.features.to(device), self.positions.to(device), self.counts)
 
 
-class RegionRows:
+class RegionRows(FeatureRows):
     """Regions of N images: rows (B,) to Regions. features: a file as open_regions returns it."""
-
-    def __init__(self, features: FeatureFile, image_ids: Sequence[str]) -> None:
-        self.features = features
-        self.rows = features.rows(image_ids)
 
     def __call__(self, rows: np.ndarray) -> Regions:
         chosen = self.rows[rows]
@@ -73,25 +68,15 @@ def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
 def open_regions(path: Path, in_memory: bool = True) -> FeatureFile:
     """A file of regions, read into memory where they fit the budget unless told not to."""
     file = FeatureFile(path)
-    lacking = [name for name in ROWS if name not in file.layouts]
+    lacking = [name for name in DATASETS if name not in file.layouts]
     if lacking:
         raise WorkbenchError(
             f"{path}: not a file of regions: it has no {listing(lacking)}",
             "this model takes the file that extract_region_features writes",
         )
-    shapes = {name: file.shape(name) for name in ROWS}
-    slots = shapes["features"][1:2]
-    boxes = shapes["boxes"][1:] == (*slots, 4) and shapes["sizes"][1:] == (2,)
-    if any(len(shapes[name]) != dims for name, dims in ROWS.items()) or not boxes:
-        raise WorkbenchError(f"{path}: datasets do not fit each other: {shapes}")
-    counts, sizes = file.load("counts"), file.load("sizes")
-    bad = (counts < 0) | (counts > slots[0]) | (sizes <= 0).any(1)
-    if bad.any():
-        names = listing(file.ids[row] for row in np.flatnonzero(bad))
-        raise WorkbenchError(f"{path}: impossible counts or sizes for {names}")
     if in_memory:
         file.in_memory(MEMORY_BUDGET)
-        for name in ("boxes", "sizes", "counts"):
+        for name in DATASETS[1:]:
             file.in_memory(MEMORY_BUDGET // 8, name)
     return file
 
@@ -122,12 +107,7 @@ def require_boxes(file: FeatureFile, setting: str) -> None:
 
 def names_of(file: FeatureFile, kind: str) -> list[str]:
     """Names of the classes in a file of regions; kind: object_names or attribute_names."""
-    try:
-        names = json.loads(str(file.attributes.get(kind, "[]")))
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise WorkbenchError(f"{file.path}: attribute {kind} is not a list of names")
+    names: list[str] = json.loads(str(file.attributes.get(kind, "[]")))
     return names
 
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,22 +12,12 @@ import torch
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.batches import CaptionSource, ImageSource, Split, read_split
 from pipeline.inputs.files import Inputs
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.checkpoint import feature_identity
 from pipeline.storage.features import FeatureFile
 
 MEMORY_BUDGET = 4 << 30  # bytes of features held in memory; larger files are read batch by batch
 ImagesById = Callable[[list[str]], ImageSource]
-
-
-class FeatureSource(Protocol):
-    """Cached features of N images."""
-
-    def __call__(self, rows: np.ndarray) -> Any:
-        """Those of some rows (B,)."""
-
-    def moments(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and standard deviation (D,) float32 of the features."""
 
 
 class FeatureRows:
@@ -37,7 +27,7 @@ class FeatureRows:
         self.features = features
         self.rows = features.rows(image_ids)
 
-    def __call__(self, rows: np.ndarray) -> torch.Tensor:
+    def __call__(self, rows: np.ndarray) -> Any:
         return torch.from_numpy(self.features.read(self.rows[rows])).float()
 
     def moments(self, block: int = 4096) -> tuple[torch.Tensor, torch.Tensor]:
@@ -101,15 +91,8 @@ def open_vectors(path: Path, in_memory: bool = True) -> FeatureFile:
 
 
 def encode_captions(vocabulary: Vocabulary, captions: pd.DataFrame) -> TokenRows:
-    """Word ids of a captions table; WorkbenchError naming captions without any word."""
-    encoded = [vocabulary.encode(words) for words in captions["tokens"]]
-    empty = [name for name, ids in zip(captions["caption_id"], encoded, strict=True) if not ids]
-    if empty:
-        raise WorkbenchError(
-            f"{len(empty)} captions have no words: {listing(empty)}",
-            "mend or remove them in the raw captions and run: dvc repro",
-        )
-    return TokenRows(encoded)
+    """Word ids of a captions table; each caption of a corpus has a word."""
+    return TokenRows([vocabulary.encode(words) for words in captions["tokens"]])
 
 
 class OpenedInputs(ABC):
@@ -129,7 +112,7 @@ class OpenedInputs(ABC):
         """What decides the shapes of a network's weights, by the names of its arguments."""
 
     @abstractmethod
-    def images(self, ids: list[str]) -> FeatureSource:
+    def images(self, ids: list[str]) -> FeatureRows:
         """The source of N images."""
 
     @abstractmethod

@@ -7,7 +7,6 @@ from pipeline.inputs.batches import CaptionSource
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import (
     FeatureRows,
-    FeatureSource,
     OpenedInputs,
     encode_captions,
     open_vectors,
@@ -34,7 +33,7 @@ class WordInputs(OpenedInputs):
         width = self.features.shape()[-1]
         return {"image_dim": width, "vocabulary_size": len(self.vocabulary)}
 
-    def images(self, ids: list[str]) -> FeatureSource:
+    def images(self, ids: list[str]) -> FeatureRows:
         return FeatureRows(self.features, ids)
 
     def captions(self, table: pd.DataFrame) -> CaptionSource:

@@ -14,13 +14,13 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
-from pipeline.corpus.tables import SPLITS
 from pipeline.corpus.tokens import tokenise
 from pipeline.dataset.source import find_in_raw
+from pipeline.dataset.splits import listed_splits
 from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress, say
-from pipeline.runtime.text import Problems, read_text
+from pipeline.runtime.text import read_text
 
 NOT_VISUAL = "0"
 
@@ -47,7 +47,8 @@ def read_entities(
             raise WorkbenchError(
                 f"{root}: no folder {name}", "set phrases.path to the folder of Flickr30k Entities"
             )
-    images = with_splits(images, listed_splits(root)) if by_lists else images
+    if by_lists:
+        images = with_splits(images, listed_splits(root, images["image_id"].tolist()))
     texts: dict[str, dict[str, list[str]]] = {}
     columns = (captions[name] for name in ("image_id", "caption_id", "tokens"))
     for image, caption, words in zip(*columns, strict=True):
@@ -152,25 +153,10 @@ def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float,
     return chains
 
 
-def listed_splits(root: Path) -> dict[str, str]:
-    """The split of each image by the lists train.txt, val.txt and test.txt, without endings."""
-    splits: dict[str, str] = {}
-    problems = Problems(str(root))
-    for split in SPLITS:
-        path = _inside(root, f"{split}.txt")
-        names = [line.strip().removesuffix(".jpg") for line in read_text(path).splitlines()]
-        problems.add("images in two lists", [name for name in names if name in splits])
-        splits |= dict.fromkeys(filter(None, names), split)
-    problems.raise_if_any("an image that is trained on must not be tested on: mend the lists")
-    return splits
-
-
 def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame:
     """The corpus's images that the lists name, which must give them the corpus's splits."""
-    stems = [Path(name).stem for name in images["image_id"]]
-    listed = images[[stem in splits for stem in stems]]
-    wanted = [splits[stem] for stem in stems if stem in splits]
-    moved = listed["image_id"][listed["split"] != wanted]
+    listed = images[images["image_id"].isin(splits.keys())]
+    moved = listed["image_id"][listed["split"] != listed["image_id"].map(splits)]
     if len(moved) or listed.empty:
         raise WorkbenchError(
             f"{len(moved):,} images in another split of the corpus: {listing(moved, 3)}"
@@ -194,10 +180,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _parsed(path: Path) -> ElementTree.Element:
-    text = read_text(path)
-    if "<!" in text:  # entities, which a small file can make huge; comments and such go with them
-        raise WorkbenchError(f"{path}: has declarations (<!...), which annotations do not have")
     try:
-        return ElementTree.fromstring(text)
+        return ElementTree.fromstring(read_text(path))
     except ElementTree.ParseError as error:
         raise WorkbenchError(f"{path}: not valid XML: {error}") from None

@@ -113,10 +113,6 @@ def _opened(path: Path) -> Arrays:
         if not files:
             raise WorkbenchError(f"{path}: no files that end in {', '.join(SINGLE)}")
         return {file.stem: partial(_single, file) for file in files}
-    if path.suffix == ".npy":
-        raise WorkbenchError(
-            f"{path}: boxes of one image", "a .npy holds one: give the folder of all"
-        )
     if path.suffix in (".txt", ".mat"):
         named = _lines(path, named=True) if path.suffix == ".txt" else _cells(path)
         return {name: partial(np.asarray, boxes) for name, boxes in named.items()}

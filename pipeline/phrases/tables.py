@@ -13,30 +13,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipeline.corpus.tables import SPLITS, read_table, write_table
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.corpus.tables import read_table, write_table
+from pipeline.runtime.errors import WorkbenchError
 
-REBUILD = "build it again with: dvc repro prepare_phrases"
 SIDES = ("x1", "y1", "x2", "y2")
 
+_TEXT = pa.string()
 PHRASES = pa.schema(
-    [
-        ("phrase_id", pa.string()),
-        ("caption_id", pa.string()),
-        ("image_id", pa.string()),
-        ("split", pa.string()),
-        ("words", pa.list_(pa.string())),
-        ("chain", pa.string()),
-        ("type", pa.string()),
-    ]
+    dict.fromkeys(("phrase_id", "caption_id", "image_id", "split"), _TEXT)
+    | {"words": pa.list_(_TEXT), "chain": _TEXT, "type": _TEXT}
 )
-PHRASE_BOXES = pa.schema(
-    [
-        ("image_id", pa.string()),
-        ("chain", pa.string()),
-        *((side, pa.float32()) for side in SIDES),
-    ]
-)
+PHRASE_BOXES = pa.schema({"image_id": _TEXT, "chain": _TEXT} | dict.fromkeys(SIDES, pa.float32()))
 
 
 @dataclass(frozen=True)
@@ -71,32 +58,11 @@ class PhraseTables:
 
 
 def load_phrases(folder: Path) -> PhraseTables:
-    """Read both tables; WorkbenchError when they are damaged or do not belong together."""
-    path = folder / "phrases.parquet"
-    phrases = read_table(path, PHRASES)
+    """Read both tables; WorkbenchError when one is missing or damaged."""
+    phrases = read_table(folder / "phrases.parquet", PHRASES)
     boxes = read_table(folder / "phrase_boxes.parquet", PHRASE_BOXES)
-    check(str(path), phrases, boxes)
     phrases["text"] = [" ".join(words) for words in phrases["words"]]
     return PhraseTables(phrases, boxes)
-
-
-def check(place: str, phrases: pd.DataFrame, boxes: pd.DataFrame) -> None:
-    """Refuse tables that no phrase can be localised with."""
-    ids, splits = phrases["phrase_id"], phrases["split"]
-    corners = boxes[list(SIDES)].to_numpy(np.float64).reshape(-1, 4)
-    empty = ~((corners[:, :2] < corners[:, 2:]).all(1) & np.isfinite(corners).all(1))
-    known = set(zip(boxes["image_id"], boxes["chain"], strict=True))
-    owners = zip(phrases["image_id"], phrases["chain"], strict=True)
-    problems = {
-        "phrases more than once": ids[ids.duplicated()],
-        "phrases without words": ids[[len(words) == 0 for words in phrases["words"]]],
-        "phrases of other splits": ids[~splits.isin(SPLITS)],
-        "phrases of chains without a box": ids[[owner not in known for owner in owners]],
-        "boxes without area, of images": boxes["image_id"][empty],
-    }
-    lines = [f"{kind}: {listing(names, 5)}" for kind, names in problems.items() if len(names)]
-    if lines:
-        raise WorkbenchError(f"{place}: " + "; ".join(lines), REBUILD)
 
 
 @dataclass(frozen=True)

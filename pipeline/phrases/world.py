@@ -1,22 +1,19 @@
 """Phrases of the built-in dataset: its captions name objects, and where these are is known."""
 
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
-from pipeline.corpus.tokens import tokenise
 from pipeline.dataset.params import ShapesConfig
 from pipeline.dataset.processes import ordered_map
 from pipeline.dataset.source import Options
 from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
 from pipeline.readers.shapes import Task, scenes_of, spoken, world_of
 from pipeline.readers.shapes.drawing import box
-from pipeline.readers.shapes.mentions import Mention, mentions, plain
+from pipeline.readers.shapes.mentions import Mention, mentions
 from pipeline.readers.shapes.relations import Box
 from pipeline.readers.shapes.world import World
-from pipeline.runtime.errors import WorkbenchError, listing
 
 
 def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTables:
@@ -29,15 +26,13 @@ def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTab
     words = dict(zip(captions["caption_id"], captions["tokens"], strict=True))
     phrases: list[tuple[object, ...]] = []
     boxes: dict[tuple[object, ...], None] = {}  # in order, each once
-    for task, (places, texts, said) in zip(tasks, told, strict=True):
+    for task, (places, said) in zip(tasks, told, strict=True):
         split = task.image_id.partition("_")[0]
-        for number, (text, spans) in enumerate(zip(texts, said, strict=True)):
+        for number, spans in enumerate(said):
             caption = f"{task.image_id}#{number}"
             if caption not in words:  # corpus.max_captions left it out
                 continue
-            tokens = words.pop(caption)
-            if len(tokens) != len(text) or (tokens != text and not options.shapes.misspelt):
-                raise _another_world([caption])
+            tokens = words[caption]
             for place, span in enumerate(spans):
                 chain = "+".join(map(str, sorted(span.numbers)))
                 own = tokens[span.first : span.last]
@@ -45,25 +40,13 @@ def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTab
                 phrases.append((*phrase, split, own, chain, span.kind))
                 keys = [(task.image_id, chain, *places[thing]) for thing in sorted(span.numbers)]
                 boxes |= dict.fromkeys(keys)
-    if words:
-        raise _another_world(words)
     columns = ["image_id", "chain", *SIDES]
     return PhraseTables(
         pd.DataFrame(phrases, columns=PHRASES.names), pd.DataFrame(list(boxes), columns=columns)
     )
 
 
-def tell(
-    task: Task, world: World, options: ShapesConfig
-) -> tuple[list[Box], list[list[str]], list[list[Mention]]]:
-    """Boxes of a scene's objects, and the words and the mentions of each caption."""
+def tell(task: Task, world: World, options: ShapesConfig) -> tuple[list[Box], list[list[Mention]]]:
+    """Boxes of a scene's objects, and the mentions of each caption."""
     boxes = [box(thing, world, options.image_size) for thing in task.scene.things]
-    texts = spoken(task, boxes, world, options)
-    return boxes, [tokenise(plain(text)) for text in texts], list(map(mentions, texts))
-
-
-def _another_world(captions: Iterable[str]) -> WorkbenchError:
-    return WorkbenchError(
-        f"captions that this world does not tell: {listing(captions, 3)}",
-        "bring the corpus up to date with: dvc repro prepare_corpus",
-    )
+    return boxes, list(map(mentions, spoken(task, boxes, world, options)))

@@ -29,8 +29,7 @@ def installed() -> Path:
 
 
 def read(folder: Path, threshold: float = 0.0) -> pd.DataFrame:
-    """Pairs of image and caption numbers, grade 1, and by direction whether they count; `folder`
-    holds both lists, `threshold` is unused."""
+    """Pairs of image and caption numbers, grade 1, and by direction whether they count."""
     lists = {way: _read_list(folder / name) for way, name in FILES.items()}
     columns = {"i2t": ["image", "caption"], "t2i": ["caption", "image"]}
     tables = {

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from pipeline.arrays.file import damage_named
+from pipeline.arrays.parquet import opened
 from pipeline.dataset.csv_table import read_csv
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
@@ -46,16 +47,13 @@ def read(path: Path, threshold: float = 0.0) -> pd.DataFrame:
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    try:
-        with pq.ParquetFile(path) as file:
+    with damage_named(str(path), EXPECTED):
+        with opened(path) as file:
             _check_columns(path, file.schema_arrow.names)
             table = file.read()
         table.validate(full=True)
         types = {name: pa.string() if name in IDS else pa.float64() for name in table.column_names}
         return pd.DataFrame({n: table[n].cast(kind).to_pandas() for n, kind in types.items()})
-    except (pa.ArrowException, OSError, ValueError) as error:
-        first = " ".join(str(error).split())[:200]
-        raise WorkbenchError(f"{path}: cannot be read: {first}", EXPECTED) from error
 
 
 def _check_columns(path: Path, names: list[str]) -> None:

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.corpus.tables import SPLITS
-from pipeline.dataset.source import Options, Source, find_annotations, find_image_folder
-from pipeline.dataset.splits import seeded_splits
+from pipeline.dataset.source import (
+    Options,
+    Source,
+    find_annotations,
+    find_image_folder,
+    find_in_raw,
+)
+from pipeline.dataset.splits import listed_splits, seeded_splits
 from pipeline.runtime.errors import WorkbenchError, counted
-from pipeline.runtime.text import Problems, is_inside, read_text
+from pipeline.runtime.text import Problems, read_text
 
 SIGNS = ("captions.txt", "results.csv")
 _COMMA_HEADER = re.compile(r"image(_name)?\s*,\s*caption")
@@ -20,10 +25,6 @@ _COMMA_LINE = re.compile(r'(?P<image>"(?:[^"]|"")+"|[^,"]+),(?P<caption>.*)')
 # One line of the published results.csv lacks its second bar ("2199200615.jpg| 4   A dog runs ...").
 _BAR_LINE = re.compile(r"(?P<image>[^|]+)\|\s*(?P<number>\d{1,9})(?:\s*\||\s)(?P<caption>.*)")
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
-_LISTS = {
-    split: re.compile(rf"(.*[._-])?({names})(images)?\.(txt|lst)", re.IGNORECASE)
-    for split, names in zip(SPLITS, ("train", "val|dev|valid", "test"), strict=True)
-}
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
@@ -35,7 +36,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     if options.corpus.split_files is None:
         splits = seeded_splits(names, options)
     else:
-        splits = _listed_splits(raw, options.corpus.split_files, names)
+        folder = find_in_raw(raw, options.corpus.split_files, "corpus.split_files")
+        splits = listed_splits(folder, names)
     kept = [(name, splits[name]) for name in names if name in splits]
     known = set(names)
     extra = [(name, split) for name, split in splits.items() if name not in known]
@@ -81,39 +83,3 @@ def _unquote(text: str) -> str:
     """Text without CSV quotes; a caption that only begins with a quotation keeps it."""
     match = _QUOTED.fullmatch(text)
     return match[1].replace('""', '"') if match else text
-
-
-def _listed_splits(raw: Path, name: str, names: list[str]) -> dict[str, str]:
-    """The split of each listed image; lists may leave the file name's ending out."""
-    folder = raw / name
-    if not is_inside(name.rstrip("/")) or not folder.is_dir():
-        raise WorkbenchError(f"corpus.split_files = {name!r}: no such folder in {str(raw)!r}")
-    known = set(names)
-    counts = Counter(name.rpartition(".")[0] for name in names)
-    stems = {stem: name for name in names if counts[stem := name.rpartition(".")[0]] == 1}
-    splits: dict[str, str] = {}
-    twice: list[str] = []
-    for split in SPLITS:
-        for entry in dict.fromkeys(read_text(_split_list(folder, split)).split("\n")):
-            listed = entry.strip()
-            image = listed if listed in known else stems.get(listed, listed)
-            if image in splits and splits[image] != split:
-                twice.append(image)
-            if image:
-                splits[image] = split
-    problems = Problems(str(folder))
-    problems.add("images in more than one list", dict.fromkeys(twice))
-    problems.raise_if_any("an image that is trained on must not be tested on: mend the lists")
-    return splits
-
-
-def _split_list(folder: Path, split: str) -> Path:
-    found = sorted(p for p in folder.iterdir() if _LISTS[split].fullmatch(p.name) and p.is_file())
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(path.name for path in found) or "none"
-    raise WorkbenchError(
-        f"{folder}: expected one list of {split} images, such as {split}.txt or "
-        f"Flickr_8k.{'dev' if split == 'val' else split}Images.txt; found {names}",
-        "corpus.split_files names a folder with one list for each of train, val and test",
-    )

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from pipeline.arrays.file import damage_named
+from pipeline.arrays.parquet import is_list, is_text, opened
 from pipeline.dataset.extracted import ExtractedImages
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
@@ -65,22 +66,16 @@ def read_rows(path: Path, config: CorpusConfig) -> Iterator[ParquetRow]:
     """The rows of a file, one by one; WorkbenchError where it is damaged. A repeated value is
     stored once: a batch of rows of a small file could ask for any amount of memory. In memory is a
     page of the file, 2 GiB at most."""
-    try:
-        with pq.ParquetFile(
-            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
-        ) as file:
-            image, captions = _find_columns(file.schema_arrow, config)
-            count = 0
-            for batch in file.iter_batches(1, columns=[image, *captions], use_threads=False):
-                batch.validate(full=True)
-                for values in batch.to_pylist():
-                    yield _row(values[image], [values[name] for name in captions])
-                    count += 1
-            if count != file.metadata.num_rows:
-                raise ValueError(f"{file.metadata.num_rows:,} rows announced, {count:,} found")
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        first = " ".join(str(error).split())[:200]
-        raise WorkbenchError(f"cut short, damaged or not parquet: {first}") from None
+    with damage_named("its rows"), opened(path) as file:
+        image, captions = _find_columns(file.schema_arrow, config)
+        count = 0
+        for batch in file.iter_batches(1, columns=[image, *captions], use_threads=False):
+            batch.validate(full=True)
+            for values in batch.to_pylist():
+                yield _row(values[image], [values[name] for name in captions])
+                count += 1
+        if count != file.metadata.num_rows:
+            raise ValueError(f"{file.metadata.num_rows:,} rows announced, {count:,} found")
 
 
 def _find_columns(schema: pa.Schema, config: CorpusConfig) -> tuple[str, list[str]]:
@@ -114,21 +109,16 @@ def _is_image(kind: pa.DataType) -> bool:
         return _is_binary(kind)
     fields = {field.name: field.type for field in kind}
     path = fields.get("path", pa.null())  # null also where every path is
-    named = _is_string(path) or pa.types.is_null(path)
+    named = is_text(path) or pa.types.is_null(path)
     return "bytes" in fields and _is_binary(fields["bytes"]) and named
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return _is_string(kind.value_type if is_list else kind)
+    return is_text(kind.value_type if is_list(kind) else kind)
 
 
 def _is_binary(kind: pa.DataType) -> bool:
     return kind in (pa.binary(), pa.large_binary())
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string())
 
 
 def _row(image: Any, cells: list[Any]) -> ParquetRow:

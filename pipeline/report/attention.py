@@ -1,6 +1,7 @@
 """For every word the image, lit where the model looked: captions speak of colours, not of light."""
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from pipeline.attention.pairs import PairAttention, RankedPair
+from pipeline.attention.pairs import PairAttention, RankedPair, read_attention
 from pipeline.corpus.images import open_rgb
-from pipeline.report.pictures import Point, data_uri, fitted, free_place
+from pipeline.report.pictures import Font, Point, data_uri, fitted, free_place
+from pipeline.report.shelf import REMEDY, Shelf
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import printable
+from pipeline.storage.groups import GroupFile
 
 TILE = 132  # largest width and height of a word's picture on the page, pixels
 WHOLE = 264  # of the picture with the order of the objects
@@ -19,8 +23,6 @@ SHEET_TILE, SHEET_WHOLE, SHEET_WIDTH = 220, 460, 1180  # of a drawing in a file 
 DARKEST = 0.3  # share of its light that a pixel keeps where nothing was attended to
 FIRST, LAST = (255, 224, 70), (70, 60, 200)  # colours of the first and the last object
 INK, SOFT, BAR = "#1c2024", "#5a6370", "#1f6fb2"
-
-Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,32 @@ class AttentionFigure:
     whole: str  # the image with its boxes in order
     words: list[WordPicture]
     weighed: str | None = None  # the image with the weights of its boxes, where these differ
+
+
+def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[AttentionFigure]:
+    """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
+    weights: digest of the checkpoint that made the model's scores, and must have made the file."""
+    if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
+        raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
+    pairs = shown_pairs(read_attention(path))
+    images = [pair.attention.image_id for pair in pairs]
+    captions = [pair.attention.caption_id for pair in pairs]
+    shelf.check(path, images, captions)
+    return [
+        attention_figure(pair, shelf.path(image), shelf.caption(caption).text)
+        for pair, image, caption in zip(pairs, images, captions, strict=True)
+    ]
+
+
+def shown_pairs(pairs: Sequence[RankedPair]) -> list[RankedPair]:
+    """The true pairs, and the last of the wrong ones that rank first before its caption's own."""
+    failed = [pair for pair in pairs if not pair.is_true and pair.place == 1][-1:]
+    shown = [pair for pair in pairs if pair.is_true]
+    for wrong in failed:
+        captions = [pair.attention.caption_id for pair in shown]
+        own = wrong.attention.caption_id
+        shown.insert(captions.index(own) if own in captions else len(shown), wrong)
+    return shown
 
 
 def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> AttentionFigure:
@@ -106,8 +134,7 @@ def heat(
 
 
 def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
-    """The image, dark where the word number `row` does not attend, its strongest region in a frame.
-    side: pixels of the longer side of the result."""
+    """The image at `side` pixels, dark where word `row` does not look, its best region framed."""
     small = fitted(image, side)
     weights = pair.weights[row]
     light = DARKEST + (1 - DARKEST) * heat(weights, pair.boxes, pair.size, small.size)

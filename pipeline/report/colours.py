@@ -17,8 +17,7 @@ COLOURS = (
 
 
 def numbers_of(known: Sequence[str], names: Sequence[str] = ()) -> dict[str, int]:
-    """The number of each model, from 0: its place among all that dvc.yaml evaluates, others last.
-    Which of them are compared does not change it."""
+    """The number of each model: its place among all that dvc.yaml evaluates, others last."""
     return {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
 
 

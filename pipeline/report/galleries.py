@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pipeline.evaluation.file import RankRecord
 from pipeline.evaluation.findings import BestHits
@@ -32,18 +33,9 @@ class ShownQuery:
     truth: ShownHit | None  # the best true item if it is beyond the hits
 
 
-@dataclass(frozen=True)
-class Gallery:
-    direction: str
-    failures: list[ShownQuery]
-    successes: list[ShownQuery]
-    failed: int  # of all queries, how many are not ranked first
-    queries: int
-
-
 def build_galleries(
     hits: Mapping[Direction, BestHits], record: RankRecord, shelf: Shelf
-) -> list[Gallery]:
+) -> list[dict[str, Any]]:
     """The galleries caption -> images and image -> captions of one model."""
     images = record.image_ids, record.image_groups, shelf.image
     captions = record.caption_ids, record.caption_groups, shelf.caption
@@ -57,11 +49,15 @@ def build_galleries(
 _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 
 
-def _gallery(direction: str, hits: BestHits, queries: _Side, items: _Side) -> Gallery:
+def _gallery(direction: str, hits: BestHits, queries: _Side, items: _Side) -> dict[str, Any]:
     shown = [_shown(hits, row, queries, items) for row in range(len(hits.queries))]
-    failures = [query for query in shown if query.rank > 1]
-    successes = [query for query in shown if query.rank == 1]
-    return Gallery(direction, failures, successes, hits.failed, len(queries[0]))
+    return {
+        "direction": direction,
+        "failures": [query for query in shown if query.rank > 1],
+        "successes": [query for query in shown if query.rank == 1],
+        "failed": hits.failed,  # of all queries, how many are not ranked first
+        "queries": len(queries[0]),
+    }
 
 
 def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> ShownQuery:

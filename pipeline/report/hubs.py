@@ -1,7 +1,7 @@
 """Hubs as the report shows them: shares for a bar, and the counts of the kNN-margin paper."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,28 +12,21 @@ from pipeline.scores.ranking import DIRECTIONS, Direction
 PUBLISHED = {"0": 79.2, "1": 4.1, ">=2": 16.7, ">=5": 12.0, ">=10": 2.0}
 
 
-@dataclass(frozen=True)
-class Hubs:
-    """The items of one direction under one model and criterion."""
-
-    label: str  # model, and criterion where it is not naive
-    direction: str  # i2t: captions are the items, t2i: images
-    found: Hubness
-    pairs: dict[str, float]  # of images, percent of the pairs as the kNN-margin paper counts
-
-
 def hubs_of(
     counts: Mapping[str, Mapping[Direction, np.ndarray]], model: str, criteria: Sequence[str]
-) -> list[Hubs]:
+) -> list[dict[str, Any]]:
     """Hubs of a split, both directions, every criterion. counts: criterion -> of how many queries
-    each item is the nearest, (M,) for i2t, (N,) for t2i."""
+    each item is the nearest, (M,) for i2t, (N,) for t2i. pairs: as `pair_shares`, of images."""
     hubs = []
     for direction in DIRECTIONS:
         for criterion in criteria:
             if own := counts.get(criterion):
                 label = model if criterion == "naive" else f"{model} + {criterion}"
                 pairs = {} if direction == "i2t" else pair_shares(own["t2i"], len(own["i2t"]))
-                hubs.append(Hubs(label, direction, Hubness(own[direction]), pairs))
+                found = Hubness(own[direction])
+                hubs.append(
+                    {"label": label, "direction": direction, "found": found, "pairs": pairs}
+                )
     return hubs
 
 

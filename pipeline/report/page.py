@@ -31,7 +31,7 @@ from pipeline.corpus.tables import captions_digest, images_digest, load_captions
 from pipeline.evaluation.columns import METRICS, RECALL_NAME, columns_in
 from pipeline.evaluation.findings import read_findings
 from pipeline.evaluation.hubness import CLASSES
-from pipeline.report.attention_section import attention_figures
+from pipeline.report.attention import attention_figures
 from pipeline.report.colours import COLOURS, numbers_of
 from pipeline.report.curve_files import Curve, read_curve
 from pipeline.report.drawing import dashes
@@ -41,7 +41,7 @@ from pipeline.report.hubs import PUBLISHED, hubs_of, pair_shares
 from pipeline.report.phrases import phrase_section
 from pipeline.report.provenance import commit_query, versions
 from pipeline.report.shelf import Shelf
-from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.errors import counted
 from pipeline.scores.ranking import DIRECTIONS
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -87,9 +87,8 @@ def build_page(
 ) -> str:
     """The report as one HTML document; equal inputs give equal text."""
     numbers = numbers_of(run.known, [result.name for result in results])
-    paths = _partners(results, files.curves, "curve")
-    attended = _partners(results, files.attention, "attention")
-    read = {name: read_curve(path) for name, path in paths.items()}
+    attended = {path.stem: path for path in files.attention}
+    read = {path.stem: read_curve(path) for path in files.curves}
     curves = {name: curve for name, curve in read.items() if curve}
     images, captions = load_images(files.images), load_captions(files.captions)
     shelf = Shelf(images, captions)
@@ -127,7 +126,7 @@ def _model(
 ) -> dict[str, Any]:
     """The sections of one model; number: its colour and dashes in every figure."""
     record = result.record
-    shelf.check(result.ranks, record.image_ids, record.caption_ids, record.caption_groups)
+    shelf.check(result.ranks, record.image_ids, record.caption_ids)
     found = read_findings(result.ranks)
     weights = found.source.get("checkpoint_sha256")
     return {
@@ -218,14 +217,3 @@ def _curves(
         "one_epoch": {name: curves[name].best[1] for name in curves if name not in drawn},
         "without_curve": [name for name in names if name not in curves],
     }
-
-
-def _partners(results: Sequence[Result], paths: Sequence[Path], what: str) -> dict[str, Path]:
-    """Model -> its file; WorkbenchError for files of other models."""
-    partners = {path.stem: path for path in paths}
-    if strangers := [stem for stem in partners if stem not in {result.name for result in results}]:
-        raise WorkbenchError(
-            f"{what} files without a metrics file: {listing(strangers)}",
-            "give --metrics, --ranks, --curves and --attention of the same models",
-        )
-    return partners

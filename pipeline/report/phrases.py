@@ -1,7 +1,6 @@
 """Phrases of captions with the boxes that models find for them (figure 3 of Wang et al. 2016)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,12 @@ from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import CORRECT
 from pipeline.phrases.tables import load_phrases
 from pipeline.report.pictures import OKABE_ITO, data_uri
-from pipeline.report.shelf import REMEDY
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile
 
 SHOWN = 4  # captions of a kind
 SIDE = 200  # pixels of a picture's longer side
 MOST = 5  # phrases of a caption: one for each colour
 COLOURS = OKABE_ITO[:MOST]
-
-
-@dataclass(frozen=True)
-class ShownPhrase:
-    text: str
-    colour: str
-    found: list[bool]  # by model: whether its best box is right
-    best: list[float]  # by model: IoU of its best box with the true one
-
-
-@dataclass(frozen=True)
-class ShownCaption:
-    """An image with the phrases of one of its captions."""
-
-    caption_id: str
-    text: str
-    phrases: list[ShownPhrase]
-    pictures: list[str]  # data URIs: with the true boxes, then with those of each model
 
 
 def phrase_section(
@@ -52,14 +31,8 @@ def phrase_section(
 ) -> dict[str, Any] | None:
     """Captions that the best model by R@1 finds all phrases of (hits), and others (misses)."""
     files = {path.stem: FeatureFile(path) for path in found if not is_absent(path)}
-    lost = [row.name for row in rows if row.name not in files]
-    if not rows or (not files and folder is None):
+    if not rows or folder is None:
         return None
-    if lost or folder is None:
-        raise WorkbenchError(
-            f"what {', '.join(lost) or 'models of phrases'} found is missing",
-            "give --phrases and --found, as dvc.yaml does",
-        )
     phrases = load_phrases(folder).phrases.set_index("phrase_id")
     names = [row.name for row in rows]
     read = {name: _read(files[name], phrases) for name in names}
@@ -74,9 +47,6 @@ def phrase_section(
 
 def _read(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
     """What a model found, a row per phrase: words, caption and image, boxes, overlap and rank."""
-    strange = [name for name in file.ids if name not in phrases.index]
-    if strange:
-        raise WorkbenchError(f"{file.path}: of other phrases, such as {strange[0]}", REMEDY)
     rows = phrases.loc[file.ids].copy()
     for name in ("boxes", "truth"):
         rows[name] = list(file.load(name))
@@ -104,25 +74,22 @@ def _shown(
     found: Sequence[pd.DataFrame],
     paths: Mapping[str, str],
     texts: Mapping[str, str],
-) -> ShownCaption:
+) -> dict[str, Any]:
+    """A caption for the page. best: by model the IoU of its best box of a phrase with the true one,
+    found: whether it is right; pictures: data URIs, of the true boxes, then of each model's."""
     rows = [table[table["caption_id"] == caption][:MOST] for table in found]
     image = rows[0]["image_id"].iloc[0]
-    if image not in paths or caption not in texts:
-        raise WorkbenchError(f"caption {caption} of image {image} is not in the corpus", REMEDY)
     picture = open_rgb(paths[image])
     colours = COLOURS[: len(rows[0])]
+    overlaps = [own["overlap"].tolist() for own in rows]
     phrases = [
-        ShownPhrase(
-            text,
-            colour,
-            [bool(own["overlap"].iloc[place] >= CORRECT) for own in rows],
-            [float(own["overlap"].iloc[place]) for own in rows],
-        )
-        for place, (text, colour) in enumerate(zip(rows[0]["text"], colours, strict=True))
+        {"text": text, "colour": colour, "found": [x >= CORRECT for x in best], "best": best}
+        for text, colour, *best in zip(rows[0]["text"], colours, *overlaps, strict=True)
     ]
     boxes = [rows[0]["truth"], *(own["boxes"] for own in rows)]
     pictures = [data_uri(with_boxes(picture, list(own), colours, SIDE), 85) for own in boxes]
-    return ShownCaption(caption, texts[caption], phrases, pictures)
+    shown = {"caption_id": caption, "text": texts[caption]}
+    return shown | {"phrases": phrases, "pictures": pictures}
 
 
 def with_boxes(

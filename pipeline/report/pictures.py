@@ -4,7 +4,7 @@ import base64
 import io
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageFont
 
 from pipeline.corpus.images import open_rgb
 
@@ -13,6 +13,7 @@ SIDE = 160  # largest width and height of a thumbnail, pixels
 # Okabe and Ito's colours, told apart by colour-blind eyes, without their black and yellow.
 OKABE_ITO = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2")
 
+Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 Point = tuple[float, float]
 
 

@@ -7,12 +7,13 @@ from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import Any
 
+from pipeline.runtime.yaml_text import plain
+
 LEFT_OUT = ("runtime",)  # where a run took place, not what it computed
 
 
 def parameters(values: Mapping[str, Any]) -> dict[str, str]:
-    """params.yaml as key -> value, keys of sections joined by dots. An absolute path is reduced to
-    its last part: the page goes to readers elsewhere."""
+    """params.yaml as key -> value, keys joined by dots, absolute paths cut to their last part."""
     return dict(_flat("", {key: part for key, part in values.items() if key not in LEFT_OUT}))
 
 
@@ -34,16 +35,5 @@ def _flat(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, Mapping):
             yield from _flat(f"{prefix}{key}.", value)
         else:
-            yield f"{prefix}{key}", _plain(value)
-
-
-def _plain(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_plain, value)) + "]"
-    if isinstance(value, str) and PurePath(value).is_absolute():
-        return PurePath(value).name
-    return str(value)
+            is_place = isinstance(value, str) and PurePath(value).is_absolute()
+            yield f"{prefix}{key}", PurePath(value).name if is_place else plain(value)

@@ -1,14 +1,13 @@
 """An image with its numbered regions drawn over it, and a list of what each was taken for."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.corpus.images import open_rgb
-from pipeline.inputs.regions import ROWS, has_boxes, names_of
-from pipeline.report.pictures import OKABE_ITO, Point, fitted, free_place
+from pipeline.inputs.regions import DATASETS, has_boxes, names_of
+from pipeline.report.pictures import OKABE_ITO, Font, Point, fitted, free_place
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 from pipeline.runtime.text import printable
@@ -21,21 +20,9 @@ LIST = 430  # pixels, width of the list
 LONGEST_NAME = 24  # characters
 
 
-@dataclass(frozen=True)
-class Label:
-    number: int  # from 1, in the order of the file
-    box: list[float]  # x1, y1, x2, y2 in pixels of the image as drawn
-    text: str  # its classes with their confidences
-
-    @property
-    def colour(self) -> str:
-        """The region's own colour, as far as there are enough."""
-        return OKABE_ITO[(self.number - 1) % len(OKABE_ITO)]
-
-
 def check_drawable(file: FeatureFile, name: str) -> None:
     """Raise WorkbenchError unless the file holds regions with boxes, some of them this image's."""
-    lacking = [dataset for dataset in ROWS if dataset not in file.layouts]
+    lacking = [dataset for dataset in DATASETS if dataset not in file.layouts]
     if lacking:
         raise WorkbenchError(
             f"{file.path}: no regions to draw: it has no {', '.join(lacking)}",
@@ -60,6 +47,9 @@ def write_picture(image: Image.Image, target: Path) -> None:
         image.save(temporary, "PNG")
 
 
+Label = tuple[list[float], str]  # x1, y1, x2, y2 in pixels as drawn; classes and confidences
+
+
 def _labels(file: FeatureFile, name: str, shown: tuple[int, int]) -> list[Label]:
     row = file.rows([name])
     count = int(file.read(row, "counts")[0])
@@ -68,8 +58,8 @@ def _labels(file: FeatureFile, name: str, shown: tuple[int, int]) -> list[Label]
     objects = _texts(file, row, "objects", "object_names", "confidences", count)
     attributes = _texts(file, row, "attributes", "attribute_names", "attribute_confidences", count)
     return [
-        Label(number + 1, box.tolist(), ", ".join(filter(None, (thing, quality))))
-        for number, (box, thing, quality) in enumerate(zip(boxes, objects, attributes, strict=True))
+        (box.tolist(), ", ".join(filter(None, texts)))
+        for box, *texts in zip(boxes, objects, attributes, strict=True)
     ]
 
 
@@ -100,29 +90,28 @@ def _drawn(image: Image.Image, labels: list[Label], name: str) -> Image.Image:
     sheet = Image.new("RGB", (width + LIST, tall), "white")
     sheet.paste(image, (0, 0))
     draw = ImageDraw.Draw(sheet)
-    for label in reversed(labels):  # the most confident on top
-        draw.rectangle(label.box, outline="white", width=5)  # seen on any background
-        draw.rectangle(label.box, outline=label.colour, width=3)
+    numbered = list(enumerate(labels, start=1))
+    for number, (box, _) in reversed(numbered):  # the most confident on top
+        draw.rectangle(box, outline="white", width=5)  # seen on any background
+        draw.rectangle(box, outline=_colour(number), width=3)
     taken: list[Point] = []
-    for label in labels:
-        left, top, _, _ = label.box
+    for number, ((left, top, _, _), _) in numbered:
         corner = min(max(left, 0), width - 30), min(max(top, 0), height - 22)
         taken.append(free_place(corner, taken, 28, 21))
-        _tag(draw, label, taken[-1], font)
+        _tag(draw, number, taken[-1], font)
     draw.text((width + 14, 8), f"{_short(name)}: {len(labels)} regions", "black", font)
-    for line, label in enumerate(labels, start=1):
-        _tag(draw, label, (width + 14, 8 + line * LINE), font)
-        draw.text((width + 52, 8 + line * LINE), label.text or "no label", "black", font)
+    for number, (_, text) in numbered:
+        _tag(draw, number, (width + 14, 8 + number * LINE), font)
+        draw.text((width + 52, 8 + number * LINE), text or "no label", "black", font)
     return sheet
 
 
-def _tag(
-    draw: ImageDraw.ImageDraw,
-    label: Label,
-    place: Point,
-    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
-) -> None:
+def _colour(number: int) -> str:
+    return OKABE_ITO[(number - 1) % len(OKABE_ITO)]
+
+
+def _tag(draw: ImageDraw.ImageDraw, number: int, place: Point, font: Font) -> None:
     left, top = place
-    wide = 16 if label.number < 10 else 27
-    draw.rectangle((left, top, left + wide, top + 20), fill=label.colour)
-    draw.text((left + 3, top), str(label.number), "white", font)
+    wide = 16 if number < 10 else 27
+    draw.rectangle((left, top, left + wide, top + 20), fill=_colour(number))
+    draw.text((left + 3, top), str(number), "white", font)

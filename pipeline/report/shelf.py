@@ -29,33 +29,18 @@ class Shelf:
         self._paths: dict[str, str] = dict(zip(images["image_id"], images["path"], strict=True))
         self._texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
         self._owners = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
-        groups = dict(zip(images["image_id"], images["group"], strict=True))
-        self._groups = {name: groups[image] for name, image in self._owners.items()}
         self._pictures: dict[str, str] = {}
 
     def captions_of_images(self, captions: Sequence[str]) -> np.ndarray:
         """How many of these captions each of their images has: (images,) int64."""
         return np.unique([self._owners[name] for name in captions], return_counts=True)[1]
 
-    def check(
-        self,
-        path: Path,
-        images: Sequence[str],
-        captions: Sequence[str],
-        groups: Sequence[str] | None = None,
-    ) -> None:
-        """Raise WorkbenchError, naming the file, unless the corpus has these ids and groups."""
-        own = zip(captions, groups or [], strict=groups is not None)
-        problems = {
-            "images that are not in the corpus": [i for i in images if i not in self._paths],
-            "captions that are not in the corpus": [c for c in captions if c not in self._texts],
-            "captions of another image or person than in the corpus": [
-                f"{c} ({g})" for c, g in own if self._groups.get(c, g) != g
-            ],
-        }
-        texts = [f"{len(bad)} {what}: {listing(bad, 5)}" for what, bad in problems.items() if bad]
-        if texts:
-            raise WorkbenchError(f"{path}: has {'; '.join(texts)}", REMEDY)
+    def check(self, path: Path, images: Sequence[str], captions: Sequence[str]) -> None:
+        """Raise WorkbenchError, naming the file, unless the corpus has these ids."""
+        lost = [name for name in images if name not in self._paths]
+        lost += [name for name in captions if name not in self._texts]
+        if lost:
+            raise WorkbenchError(f"{path}: {listing(lost, 5)} not in the corpus", REMEDY)
 
     def path(self, image_id: str) -> str:
         return self._paths[image_id]

@@ -55,8 +55,7 @@ class Sources:
         return sorted(files | {extra for file in files for extra in self._beside(file)})
 
     def digest(self, file: str) -> str:
-        """16 hex digits: of a source without comments, docstrings and annotations, or of a file's
-        bytes."""
+        """16 hex digits of a source's code, or of another file's bytes."""
         if not file.endswith(".py"):
             return hashlib.sha256((self.root / file).read_bytes()).hexdigest()[:16]
         return str(self._read(file)[0])

@@ -8,9 +8,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 from pipeline.runtime.code import ROOT
@@ -74,26 +73,21 @@ class Running:
 
 def _here(commands: Commands, workers: int) -> Iterator[str]:
     waiting = list(commands.items())[::-1]
-    running: dict[str, Running] = {}
-    over: SimpleQueue[str] = SimpleQueue()
-
-    def wait_for(name: str, process: subprocess.Popen[bytes]) -> None:
-        process.wait()
-        over.put(name)
-
-    try:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                name, command = waiting.pop()
-                running[name] = Running(command, os.getcwd(), _environment())
-                Thread(target=wait_for, args=(name, running[name].process), daemon=True).start()
-            name = over.get()
-            _judge(name, *running.pop(name).ended())
-            yield name
-    finally:
-        for left in running.values():
-            left.process.kill()
-            left.ended()
+    running: dict[Future[tuple[int, str]], tuple[str, Running]] = {}
+    with ThreadPoolExecutor(workers) as pool:  # of threads that wait for a process each
+        try:
+            while waiting or running:
+                while waiting and len(running) < workers:
+                    name, command = waiting.pop()
+                    started = Running(command, os.getcwd(), _environment())
+                    running[pool.submit(started.ended)] = name, started
+                done = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
+                name, _ = running.pop(done)
+                _judge(name, *done.result())
+                yield name
+        finally:
+            for _, left in running.values():
+                left.process.kill()
 
 
 def _task(command: Sequence[str], folder: str, environment: Mapping[str, str]) -> tuple[int, str]:

@@ -60,17 +60,11 @@ def resolved_stages(graph: Path = GRAPH) -> dict[str, dict[str, Any]]:
 
 def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, str]:
     """The options of a stage's command: value by name without dashes."""
-    command = resolved_stage(stage, item, graph).get("cmd")
-    if not isinstance(command, str):
-        raise WorkbenchError(f"{graph}: no stage {stage!r} with a command")
-    try:
-        return options_of(command)
-    except ValueError as error:
-        raise WorkbenchError(f"{graph}, stage {stage}: command cannot be read: {error}") from None
+    return options_of(resolved_stage(stage, item, graph)["cmd"])
 
 
 def options_of(command: str) -> dict[str, str]:
-    """As stage_options; ValueError for a command that is no line of a shell."""
+    """As stage_options, of a command."""
     pairs = itertools.pairwise(shlex.split(command))
     return {name.removeprefix("--"): value for name, value in pairs if name.startswith("--")}
 

@@ -11,13 +11,11 @@ from typing import IO, Any
 
 from pipeline.runtime.disk import written
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import check_processes, owns_work
+from pipeline.runtime.process import owns_work
 
 
 def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """A lock in `work` on what a command writes; none for a command that writes no results, and for
-    all but one process of a training."""
-    check_processes(stage)
+    """A lock in `work` on what a command writes, held by one process of a training."""
     if not (options.get("output") or options.get("ranks")) or not owns_work():
         return nullcontext()
     item = options.get("name") or ("" if options.get("output") else options["ranks"].stem)
@@ -27,8 +25,7 @@ def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContext
 
 
 def measuring() -> AbstractContextManager[None]:
-    """A lock of this user on the machine: benchmarks and `vse claims run` do not run side by side,
-    since each would slow the other down."""
+    """A lock of this user on the machine: benchmarks and claims would slow each other down."""
     path = Path.home() / ".cache" / "vse_workbench" / "measuring.lock"
     return held(path, "a benchmark or `vse claims run`", "both would be slower")
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 # of torchrun, and of the process that has started others for itself (pipeline.training.launch)
 RANK, TORCHRUN, LAUNCHER = "RANK", "TORCHELASTIC_RUN_ID", "WORKBENCH_LAUNCHER"
-DIVIDED = ("train", "train_phrases")  # stages that several processes share
 QUIET = 300.0  # seconds between lines of progress where nobody watches
 LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
 _shown = ContextVar("whether progress is shown", default=True)
@@ -56,12 +55,6 @@ def is_launched() -> bool:
     return TORCHRUN in os.environ and RANK in os.environ
 
 
-def check_processes(stage: str) -> None:
-    """Raise WorkbenchError where torchrun has started what is the work of one process."""
-    if is_launched() and stage not in DIVIDED:
-        raise WorkbenchError(f"{stage} is the work of one process", "start it without torchrun")
-
-
 def process_number() -> int:
     """Which of the processes of a training this is, 0 for the one that writes and speaks."""
     return int(os.environ[RANK]) if is_launched() else 0
@@ -78,8 +71,7 @@ def process_count() -> int:
 
 
 def owns_work() -> bool:
-    """Whether this process is the one that locks what it writes: the first of those that torchrun
-    has started, or the one that has started them for itself."""
+    """Whether this process, of those of a training, locks what they write."""
     return process_number() == 0 and LAUNCHER not in os.environ
 
 

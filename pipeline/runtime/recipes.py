@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.rewriting import rewritten
-from pipeline.runtime.yaml_text import plain_yaml, read_yaml
+from pipeline.runtime.yaml_text import plain, plain_yaml, read_yaml
 
 FindProblems = Callable[[dict[str, Any]], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe without a file: the defaults themselves
@@ -123,9 +123,5 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def shown(value: Any) -> str:
     """A value of params.yaml as a line of output has it, a long one cut."""
-    if value is ...:
-        return "(none)"
-    if isinstance(value, bool) or value is None:
-        return str(value).lower().replace("none", "null")
-    text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
+    text = "(none)" if value is ... else plain(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

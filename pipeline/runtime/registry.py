@@ -6,7 +6,6 @@ What a file offers is read from its source: choosing one imports no other, check
 
 import ast
 import importlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -37,9 +36,6 @@ class Registry:
     def __contains__(self, name: object) -> bool:
         return name in self._files()
 
-    def __len__(self) -> int:
-        return len(self._files())
-
     @property
     def folder(self) -> Path:
         return self.root.joinpath(*self.package.split("."))
@@ -58,15 +54,9 @@ class Registry:
         return files[name]
 
     def entries(self) -> dict[str, str]:
-        """The module of every entry by name, none imported; refuses two classes of one name."""
-        owners: dict[str, str] = {}
+        """The module of every entry by name, none imported; WorkbenchError as for `offered`."""
         for name in self:
-            offer = self.offered(name)
-            if self.offer == ONE_CLASS and (other := owners.setdefault(offer, name)) != name:
-                raise WorkbenchError(
-                    f"{self._shown(name)}: its class {offer} has the name of that in "
-                    f"{self._shown(other)}: rename one"
-                )
+            self.offered(name)
         return {name: self.module(name) for name in self}
 
     def load(self, name: str) -> Any:
@@ -80,18 +70,12 @@ class Registry:
         return importlib.import_module(self.module(name))
 
     def constant(self, name: str, key: str, default: Any = None) -> Any:
-        """A constant of an entry's file or class, read and not imported; `default` without it."""
+        """A plain value that an entry's file or class sets, read and not imported."""
         holder = self.class_of(name) if self.offer == ONE_CLASS else self.source(name)
         for node in holder.body:
             target, value = _assigned(node)
             if target == key and value is not None:
-                try:
-                    return ast.literal_eval(value)
-                except ValueError:
-                    raise WorkbenchError(
-                        f"{self._shown(name)}, line {node.lineno}: {key} must be a plain value, "
-                        "such as True or ('a', 'b')"
-                    ) from None
+                return ast.literal_eval(value)
         return default
 
     def source(self, name: str) -> ast.Module:
@@ -121,24 +105,11 @@ class Registry:
         return self.offer
 
     def _files(self) -> dict[str, Path]:
-        """The file of every entry, by name; WorkbenchError for two files of one name."""
         files: dict[str, Path] = {}
-        for path in sorted(self.folder.iterdir()):
-            name, package = path.stem, path / "__init__.py"
-            if path.name.startswith((".", "__")) or not (path.suffix == ".py" or package.is_file()):
-                continue
-            path = path if path.suffix == ".py" else package
-            if not name.isidentifier():
-                raise WorkbenchError(
-                    f"{relative(path, self.root)}: a {self.kind} is called as its file, "
-                    f"and {name!r} is no name; use letters, digits and _"
-                )
-            if name in files:
-                raise WorkbenchError(
-                    f"{relative(files[name], self.root)} and {relative(path, self.root)} both "
-                    f"claim the name {name!r}: rename one"
-                )
-            files[name] = path
+        for path in self.folder.iterdir():
+            file = path if path.suffix == ".py" else path / "__init__.py"
+            if not path.name.startswith((".", "__")) and file.is_file():
+                files[path.stem] = file
         return dict(sorted(files.items(), key=lambda item: (item[0] != self.first, item[0])))
 
     def _offers_nothing(self, name: str) -> WorkbenchError:
@@ -160,8 +131,7 @@ def relative(path: Path, root: Path = ROOT) -> str:
 def parsed(path: Path) -> ast.Module:
     """The syntax tree of a source file, parsed once while it stays as it is."""
     try:
-        status = os.stat(path)
-        return _parsed(path, status.st_mtime_ns, status.st_size)
+        return _parsed(path.read_bytes(), path)
     except SyntaxError as error:
         raise syntax_problem(error, path) from None
     except OSError as error:
@@ -169,8 +139,8 @@ def parsed(path: Path) -> ast.Module:
 
 
 @cache
-def _parsed(path: Path, changed: int, size: int) -> ast.Module:
-    return ast.parse(path.read_bytes(), str(path))
+def _parsed(source: bytes, path: Path) -> ast.Module:
+    return ast.parse(source, str(path))
 
 
 def syntax_problem(error: SyntaxError, path: Path) -> WorkbenchError:

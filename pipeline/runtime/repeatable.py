@@ -11,6 +11,8 @@ from pipeline.runtime.errors import WorkbenchError
 if TYPE_CHECKING:
     import torch
 
+    from pipeline.runtime.section import RuntimeConfig
+
 
 def seed_everything(seed: int, compiled: bool = False) -> None:
     """Seed python, numpy and torch for deterministic kernels; compiled: torch.compile is used."""
@@ -48,3 +50,10 @@ def pick_device(name: str) -> "torch.device":
             "choose auto or cpu; in params.yaml it is runtime.device",
         )
     return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def settle(runtime: "RuntimeConfig", seed: int = 0, compiled: bool = False) -> "torch.device":
+    """Seed everything, set the threads, pick the device. seed: 0 for repeatable kernels alone."""
+    set_threads(runtime.threads)
+    seed_everything(seed, compiled)
+    return pick_device(runtime.device)

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal, LiteralString, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     FieldSerializationInfo,
@@ -70,17 +69,6 @@ def one_of(names: Iterable[str]) -> PlainValidator:
         raise _error(WRONG_VALUE, f"allowed are {', '.join(allowed)}")
 
     return PlainValidator(check)
-
-
-def listed(example: str) -> BeforeValidator:
-    """Names a list where a single value stands that was meant as one: `[example]`."""
-
-    def check(value: Any) -> Any:
-        if isinstance(value, list):
-            return value
-        raise _error(WRONG_VALUE, f"must be a list, such as [{example}]")
-
-    return BeforeValidator(check)
 
 
 def some_of(names: Iterable[str]) -> PlainValidator:

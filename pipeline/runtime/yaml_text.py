@@ -3,7 +3,7 @@
 Eight levels of aliases in 470 bytes stand for millions of values: an alias counts as its anchor.
 """
 
-import io
+import math
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -11,72 +11,47 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
-    ScalarEvent,
-)
+from ruamel.yaml.nodes import ScalarNode
 
 from pipeline.runtime.errors import WorkbenchError, first_line
 
-MAX_BYTES = 1 << 18
-MAX_VALUES = 20_000
+MAX_CHARACTERS = 1 << 18
+MAX_VALUES = 20_000  # keys and values of a text, aliases unfolded
 UNDO = "undo with: touch params.yaml && git checkout params.yaml"
 COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 
 
-def plain_yaml(
-    text: str, where: str, hint: str = "", max_bytes: int = MAX_BYTES, max_values: int = MAX_VALUES
-) -> Any:
-    """The value of a YAML 1.2 text; WorkbenchError for one that is too large or cannot be parsed.
-    where: what messages begin with; max_values: keys and values that it may unfold to."""
-    if len(text) > max_bytes:
-        message = f"{where}: {len(text):,} characters; allowed are {max_bytes:,}"
+def plain_yaml(text: str, where: str, hint: str = "") -> Any:
+    """The value of a YAML 1.2 text; WorkbenchError, beginning with `where`, for any other."""
+    if len(text) > MAX_CHARACTERS:
+        message = f"{where}: {len(text):,} characters; allowed are {MAX_CHARACTERS:,}"
         raise WorkbenchError(message, hint)
     try:
-        problem = _excess(text, max_values) if "*" in text else ""
-        if not problem:
-            return deepcopy(_parsed(text))
+        return deepcopy(_parsed(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}" if mark else ""
         raise WorkbenchError(f"{where}{place}: not valid YAML: {error.problem}", hint) from None
     except (YAMLError, RecursionError, ValueError, TypeError, LookupError) as error:
         raise WorkbenchError(f"{where}: not valid YAML: {first_line(error)}", hint) from None
-    raise WorkbenchError(f"{where}: {problem}", hint)
 
 
 @lru_cache(maxsize=16)  # a command reads dvc.yaml up to ten times, at 70 ms each
 def _parsed(text: str) -> Any:
-    return YAML(typ="safe", pure=True).load(text)
+    yaml = YAML(typ="safe", pure=True)
+    if "*" in text and _count(yaml.compose(text), {}) > MAX_VALUES:
+        raise ValueError(f"more than {MAX_VALUES:,} keys and values, aliases unfolded")
+    return yaml.load(text)
 
 
-@lru_cache(maxsize=16)
-def _excess(text: str, max_values: int) -> str:
-    """What aliases make too much of, "" for nothing."""
-    sizes: dict[str, int] = {}  # of what anchors name, once it is complete
-    inside: list[tuple[str | None, int]] = []  # anchor and values before, of what is not complete
-    count = 0
-    for event in YAML(typ="safe", pure=True).parse(io.StringIO(text)):
-        if isinstance(event, AliasEvent):
-            if event.anchor not in sizes:
-                return f"the alias *{event.anchor} names what it stands in, or nothing before it"
-            count += sizes[event.anchor]
-        elif isinstance(event, ScalarEvent):
-            count += 1
-            if event.anchor:
-                sizes[event.anchor] = 1
-        elif isinstance(event, CollectionStartEvent):
-            inside.append((event.anchor, count))
-            count += 1
-        elif isinstance(event, CollectionEndEvent):
-            anchor, before = inside.pop()
-            if anchor:
-                sizes[anchor] = count - before
-        if count > max_values:
-            return f"more than {max_values:,} keys and values, aliases unfolded"
-    return ""
+def _count(node: Any, sizes: dict[int, float]) -> float:
+    """Values that a node unfolds to, infinite for one that stands in itself; sizes: by its id."""
+    if id(node) not in sizes:
+        sizes[id(node)] = math.inf
+        parts = [] if isinstance(node, ScalarNode) else node.value
+        pairs = (part if isinstance(part, tuple) else (part,) for part in parts)
+        sizes[id(node)] = 1 + sum(_count(inner, sizes) for pair in pairs for inner in pair)
+    return sizes[id(node)]
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -91,3 +66,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise WorkbenchError(f"{path}: expected a mapping of parameters at the top level", UNDO)
     return values
+
+
+def plain(value: Any) -> str:
+    """A value of params.yaml as a text."""
+    if isinstance(value, bool) or value is None:
+        return "null" if value is None else str(value).lower()
+    return f"[{', '.join(map(plain, value))}]" if isinstance(value, list) else str(value)

@@ -10,9 +10,8 @@ import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
-from pipeline.scores.blocks import cuts
+from pipeline.scores.blocks import cuts, temporary_matrix
 from pipeline.scores.file import BLOCK, TEXTS, SplitScores, read_scores, write_scores
-from pipeline.scores.scratch import temporary_matrix
 from pipeline.storage.groups import GroupFile
 
 CORPUS = ("images_sha256", "captions_sha256")  # said by files of models, not by all others
@@ -92,7 +91,6 @@ def _digests(file: GroupFile) -> list[str | None]:
 def _average(
     folder: Path, paths: Sequence[Path], split: str, shares: np.ndarray, normalise: bool
 ) -> SplitScores:
-    """The average of one split; its matrix is a temporary file in `folder`."""
     members = [read_scores(path, split, False, "an average of scores") for path in paths]
     for path, other in zip(paths[1:], members[1:], strict=True):
         check_same_items(members[0], other, f"{paths[0]} and {path}, split {split}")
@@ -143,7 +141,6 @@ def check_same_items(first: SplitScores, second: SplitScores, where: str) -> Non
 def _described(
     files: Mapping[str, GroupFile], weights: Sequence[float] | None, normalise: bool
 ) -> dict[str, str | int | float]:
-    """What an average was made from, in the order of its members."""
     said: dict[str, str | int | float] = {
         "members": ", ".join(files),
         "members_sha256": ", ".join(sha256_file(file.path) for file in files.values()),

@@ -1,7 +1,8 @@
 """How many items score at least as high as a query's true ones, tile by tile."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -36,75 +37,55 @@ class Asked:
         return np.zeros((run.stop - run.start, depth), np.int64)
 
 
-def _seen(
-    asked: Sequence[Asked], needed: Sequence[bool], tiles: Tiles, rows: slice, columns: slice
-) -> list[torch.Tensor | None]:
-    """One tile (n, m) as each of `asked` is ranked by it, made if it is needed at all."""
-    if not any(needed):
-        return [None for _ in asked]
-    plain = tiles.tile(rows, columns)
-    check_finite(plain, rows.start, columns.start)
-    by_change: dict[int, torch.Tensor] = {}
-    for one, need in zip(asked, needed, strict=True):
-        if need and id(one.change) not in by_change:
-            changed = plain if one.change is None else one.change(plain, rows, columns)
-            by_change[id(one.change)] = changed
-    return [by_change.get(id(one.change)) if need else None
-            for one, need in zip(asked, needed, strict=True)]  # fmt: skip
+def _seen(tiles: Tiles, rows: slice, columns: slice) -> Callable[[Asked], torch.Tensor]:
+    """One tile (n, m) as each of those who ask is ranked by it, made when one asks first."""
+
+    @cache
+    def changed(change: Change | None) -> torch.Tensor:
+        if change is not None:
+            return change(changed(None), rows, columns)
+        plain = tiles.tile(rows, columns)
+        check_finite(plain, rows.start, columns.start)
+        return plain
+
+    return lambda asked: changed(asked.change)
 
 
-@dataclass(frozen=True, eq=False)
-class TrueScores:
-    """Looks up, for each of `asked`, the scores of its pairs in a run of images."""
-
-    asked: Sequence[Asked]
-
-    def __call__(self, tiles: Tiles, rows: slice) -> list[np.ndarray]:
-        runs = [slice(*np.searchsorted(one.pairs[0], (rows.start, rows.stop)))
-                for one in self.asked]  # fmt: skip
-        scores = [np.empty(0)] * len(runs)
-        for columns in tiles.columns():
-            inside = [
-                (one.pairs[1][run] >= columns.start) & (one.pairs[1][run] < columns.stop)
-                for one, run in zip(self.asked, runs, strict=True)
-            ]
-            needed = [bool(chosen.any()) for chosen in inside]
-            seen = _seen(self.asked, needed, tiles, rows, columns)
-            for n, (one, run, chosen) in enumerate(zip(self.asked, runs, inside, strict=True)):
-                tile = seen[n]
-                if tile is not None:
-                    image, caption = (numbers[run][chosen] for numbers in one.pairs)
-                    values = tile.numpy()[image - rows.start, caption - columns.start]
-                    if not len(scores[n]):
-                        scores[n] = np.empty(len(chosen), values.dtype)
-                    scores[n][chosen] = values
-        return scores
+def true_scores(asked: Sequence[Asked], tiles: Tiles, rows: slice) -> list[np.ndarray]:
+    """For each of `asked`, the scores (p,) of its pairs in a run of images."""
+    runs = [slice(*np.searchsorted(one.pairs[0], (rows.start, rows.stop))) for one in asked]
+    scores = [np.empty(0)] * len(runs)
+    for columns in tiles.columns():
+        seen = _seen(tiles, rows, columns)
+        for n, (one, run) in enumerate(zip(asked, runs, strict=True)):
+            image, caption = (numbers[run] for numbers in one.pairs)
+            inside = (caption >= columns.start) & (caption < columns.stop)
+            if inside.any():
+                tile = seen(one).numpy()
+                if not len(scores[n]):
+                    scores[n] = np.empty(len(inside), tile.dtype)
+                place = image[inside] - rows.start, caption[inside] - columns.start
+                scores[n][inside] = tile[place]
+    return scores
 
 
-@dataclass(frozen=True, eq=False)
-class Reached:
-    """Counts how many items of each query score at least as high as each of its true items.
-    levels: for each of `asked` (Q, R), the scores of their true items."""
-
-    asked: Sequence[Asked]
-    levels: Sequence[np.ndarray]
-
-    def __call__(self, tiles: Tiles, rows: slice) -> list[np.ndarray]:
-        flags = np.zeros((STRIP, -(-tiles.block[1] // RUN) * RUN), bool)
-        counts = [one.zeros(rows) for one in self.asked]
-        for columns in tiles.columns():
-            runs = [one.run(rows, columns) for one in self.asked]
-            needed = [run.stop > run.start for run in runs]
-            seen = _seen(self.asked, needed, tiles, rows, columns)
-            for one, run, levels, tile, count in zip(
-                self.asked, runs, self.levels, seen, counts, strict=True
-            ):
-                if tile is not None:
-                    start = rows.start if one.way == "i2t" else columns.start
-                    into = count if one.way == "i2t" else count[run]
-                    queries = one.queries[run] - start
-                    _count(tile.numpy(), queries, levels[run], one.way, flags, into)
-        return counts
+def reached(
+    asked: Sequence[Asked], levels: Sequence[np.ndarray], tiles: Tiles, rows: slice
+) -> list[np.ndarray]:
+    """For each of `asked`, how many items of each query score at least as high as each of its true
+    items, in a run of images, as `Asked.zeros`. levels: (Q, R) each, the scores of true items."""
+    flags = np.zeros((STRIP, -(-tiles.block[1] // RUN) * RUN), bool)
+    counts = [one.zeros(rows) for one in asked]
+    for columns in tiles.columns():
+        seen = _seen(tiles, rows, columns)
+        for one, own, count in zip(asked, levels, counts, strict=True):
+            run = one.run(rows, columns)
+            if run.stop > run.start:
+                is_i2t = one.way == "i2t"
+                queries = one.queries[run] - (rows if is_i2t else columns).start
+                into = count if is_i2t else count[run]
+                _count(seen(one).numpy(), queries, own[run], one.way, flags, into)
+    return counts
 
 
 def descending(query: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:

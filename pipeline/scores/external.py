@@ -12,11 +12,9 @@ from pipeline.arrays.ids import file_beside
 from pipeline.corpus.tables import captions_digest, images_digest, in_split
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.scores.blocks import cuts
+from pipeline.scores.blocks import cuts, temporary_matrix
 from pipeline.scores.file import SplitScores, write_scores
-from pipeline.scores.matrix_file import MatrixFile, open_matrix
-from pipeline.scores.rows import places
-from pipeline.scores.scratch import temporary_matrix
+from pipeline.scores.matrix_file import MatrixFile, open_matrix, places
 
 SOURCE, EXTERNAL = "source", "external"  # attribute of score files that no model of ours wrote
 # Lists of ids that may lie beside a file: of embeddings one, of a matrix of scores two.
@@ -122,16 +120,12 @@ def _matrices(
     }
     for start, block in matrix.blocks():
         for split, scores in found.items():
-            rows, columns = (captions, images) if is_turned else (images, captions)
+            both = (captions, images) if is_turned else (images, captions)
+            rows, columns = both[0][split][start : start + len(block)], both[1][split]
+            kept, wide = rows >= 0, columns >= 0
             target = scores.T if is_turned else scores
-            _scatter(target, rows[split][start : start + len(block)], columns[split], block)
+            target[np.ix_(rows[kept], columns[wide])] = block[np.ix_(kept, wide)]
     return found
-
-
-def _scatter(target: np.ndarray, rows: np.ndarray, columns: np.ndarray, block: np.ndarray) -> None:
-    """Put values where they belong; rows and columns at -1 are left out."""
-    kept, wide = rows >= 0, columns >= 0
-    target[np.ix_(rows[kept], columns[wide])] = block[np.ix_(kept, wide)]
 
 
 def _of_embeddings(

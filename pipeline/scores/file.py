@@ -4,7 +4,7 @@ That is a matrix of scores, or embeddings alone, whose inner products are the sc
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,10 +43,6 @@ class SplitScores:
         """The scores (N, M), which are made where there are embeddings alone."""
         return self.scores if isinstance(self.scores, np.ndarray) else self.scores.matrix()
 
-    def held(self) -> "SplitScores":
-        """The same with the matrix in memory."""
-        return replace(self, scores=self.matrix)
-
     @property
     def caption_groups(self) -> np.ndarray:
         """(M,) the group of the image that each caption describes."""
@@ -63,16 +59,10 @@ def write_scores(
     groups = {}
     for name, split in sorted(splits.items()):
         _check(split, f"scores of split {name}")
-        datasets: dict[str, np.ndarray | Sequence[str]] = {}
-        if isinstance(split.scores, np.ndarray):
-            datasets["scores"] = split.scores
-        datasets |= {text: list(getattr(split, text)) for text in TEXTS}
-        if split.image_embeddings is not None and split.caption_embeddings is not None:
-            datasets |= {
-                "image_embeddings": split.image_embeddings,
-                "caption_embeddings": split.caption_embeddings,
-            }
-        groups[name] = datasets
+        texts = {text: list(getattr(split, text)) for text in TEXTS}
+        vectors = {kind: getattr(split, kind) for kind in EMBEDDINGS}
+        datasets = {"scores": split.scores, **texts, **vectors}
+        groups[name] = {n: own for n, own in datasets.items() if isinstance(own, np.ndarray | list)}
     write_groups(path, groups, attributes)
 
 
@@ -149,15 +139,14 @@ def _check_shapes(split: SplitScores) -> None:
     for name, length in (("caption_image_ids", captions), ("image_groups", images)):
         if len(getattr(split, name)) != length:
             raise WorkbenchError(f"{len(getattr(split, name))} {name} where {length} are expected")
-    pictures, texts = split.image_embeddings, split.caption_embeddings
-    wanted = [("scores", split.scores, (images, captions))]
-    if pictures is not None and texts is not None:
-        width = pictures.shape[1:2]
-        wanted += [("image_embeddings", pictures, (images, *width))]
-        wanted += [("caption_embeddings", texts, (captions, *width))]
-    elif pictures is not texts:
+    vectors, wanted = split.image_embeddings, {"scores": (images, captions)}
+    if (vectors is None) != (split.caption_embeddings is None):
         raise WorkbenchError("embeddings of images or captions only; expected both or neither")
-    for name, array, shape in wanted:
+    if vectors is not None:
+        width = vectors.shape[-1]
+        wanted |= {"image_embeddings": (images, width), "caption_embeddings": (captions, width)}
+    for name, shape in wanted.items():
+        array = getattr(split, name)
         dtype = getattr(array, "dtype", np.dtype(np.float32))
         if array.shape != shape or len(shape) != 2 or dtype != np.float32:
             raise WorkbenchError(
@@ -173,10 +162,8 @@ def _check_numbers(split: SplitScores) -> None:
     for name in EMBEDDINGS:
         array = getattr(split, name)
         if array is not None:
-            finite = np.empty(len(array), bool)
             for rows in cuts(len(array), ROWS):
-                np.isfinite(array[rows]).all(axis=1, out=finite[rows])
+                wrong = rows.start + np.flatnonzero(~np.isfinite(array[rows]).all(axis=1))
                 release(array)
-            wrong = np.flatnonzero(~finite)
-            if len(wrong):
-                raise WorkbenchError(f"NaN or infinity in {name}, rows {listing(wrong, 5)}")
+                if len(wrong):
+                    raise WorkbenchError(f"NaN or infinity in {name}, rows {listing(wrong, 5)}")

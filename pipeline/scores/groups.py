@@ -44,18 +44,13 @@ def group_codes(image_groups: Groups, caption_groups: Groups) -> tuple[np.ndarra
     return image_codes.astype(np.int64), caption_codes.astype(np.int64)
 
 
-class TruePairs:
-    """Which captions are true for a run of images, listed without an N x M mask."""
-
-    def __init__(self, images: np.ndarray, captions: np.ndarray) -> None:
-        self.images, self.order = images, np.argsort(captions, kind="stable")
-        self.counts = np.bincount(captions, minlength=int(images.max()) + 1)
-        self.starts = np.cumsum(self.counts) - self.counts
-
-    def of(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Image and caption numbers of every true pair of the images in `rows`."""
-        groups = self.images[rows]
-        counts = self.counts[groups]
-        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        image = np.repeat(np.arange(len(self.images))[rows], counts)
-        return image, self.order[np.repeat(self.starts[groups], counts) + offsets]
+def true_pairs(images: np.ndarray, captions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Image and caption numbers (P,) of all pairs of equal groups (N,) and (M,), by image and then
+    caption, without an N x M mask."""
+    order = np.argsort(captions, kind="stable")
+    counts = np.bincount(captions, minlength=int(images.max()) + 1)
+    starts = (np.cumsum(counts) - counts)[images]
+    counts = counts[images]
+    image = np.repeat(np.arange(len(images)), counts)
+    offsets = np.arange(len(image)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return image, order[np.repeat(starts, counts) + offsets]

@@ -4,7 +4,7 @@ A caption may fit images that it was not written for. Lists of such pairs (ECCV 
 some queries and not others, and a pair may count for its image's query alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,17 +27,15 @@ class Positives:
         """The numbers of the queries that have true items, ascending."""
         return np.flatnonzero(np.diff(self.starts))
 
-    def of(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Query number, item number and grade of every pair of the queries in `rows`."""
-        counts = np.diff(self.starts[rows.start : rows.stop + 1])
-        query = np.repeat(np.arange(rows.start, rows.stop), counts)
-        own = slice(self.starts[rows.start], self.starts[rows.stop])
-        return query, self.items[own], self.grades[own]
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Query number, item number and grade of every pair, (P,) each."""
+        counts = np.diff(self.starts)
+        return np.repeat(np.arange(len(counts)), counts), self.items, self.grades
 
     def sorted_grades(self) -> np.ndarray:
         """(queries with true items, R): their grades, descending, 0 where there are fewer."""
-        counts = np.diff(self.starts)
-        query = np.repeat(np.arange(len(counts)), counts)
+        counts, query = np.diff(self.starts), self.pairs[0]
         grades = np.zeros((len(counts), int(counts.max(initial=0))))
         grades[query, np.arange(len(query)) - self.starts[query]] = self.grades[
             np.lexsort((-self.grades, query))
@@ -69,16 +67,10 @@ class Relevance:
 
     def inside(self, images: np.ndarray, captions: np.ndarray) -> "Relevance":
         """The pairs among some images (n,) and captions (m,), numbered anew in their order."""
-        image, caption = (
-            _places(kept, size)[numbers]
-            for kept, size, numbers in zip(
-                (images, captions), self.size, (self.images, self.captions), strict=True
-            )
-        )
-        own = (image >= 0) & (caption >= 0)
-        counts = {way: flags[own] for way, flags in self.counts.items()}
+        image = pd.Index(images).get_indexer(self.images)
+        caption = pd.Index(captions).get_indexer(self.captions)
         size = len(images), len(captions)
-        return Relevance(image[own], caption[own], self.grades[own], counts, size, self.name)
+        return _among(image, caption, self.grades, self.counts, size, self.name)
 
 
 def relevance_of(
@@ -89,19 +81,21 @@ def relevance_of(
     counts, i2t and t2i; image_ids: (N,); caption_ids: (M,)."""
     image = pd.Index(image_ids).get_indexer(pd.Index(table["image_id"]))
     caption = pd.Index(caption_ids).get_indexer(pd.Index(table["caption_id"]))
+    grades = table["grade"].to_numpy(np.float64)
+    counts = {way: table[way].to_numpy(bool) for way in DIRECTIONS}
+    return _among(image, caption, grades, counts, (len(image_ids), len(caption_ids)), name)
+
+
+def _among(
+    image: np.ndarray,
+    caption: np.ndarray,
+    grades: np.ndarray,
+    counts: Mapping[Direction, np.ndarray],
+    size: tuple[int, int],
+    name: str,
+) -> Relevance:
+    """Pairs (P,) without those that have -1 for an image or a caption."""
     own = (image >= 0) & (caption >= 0)
-    return Relevance(
-        image[own].astype(np.int64),
-        caption[own].astype(np.int64),
-        table["grade"].to_numpy(np.float64)[own],
-        {way: table[way].to_numpy(bool)[own] for way in DIRECTIONS},
-        (len(image_ids), len(caption_ids)),
-        name,
-    )
-
-
-def _places(kept: np.ndarray, size: int) -> np.ndarray:
-    """(size,) the place of each number among those kept, -1 for all others."""
-    places = np.full(size, -1, np.int64)
-    places[kept] = np.arange(len(kept))
-    return places
+    numbers = image[own].astype(np.int64), caption[own].astype(np.int64)
+    flags = {way: each[own] for way, each in counts.items()}
+    return Relevance(*numbers, grades[own], flags, size, name)

@@ -6,12 +6,14 @@ anything that is not a finite number is an error.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.counting import Asked, Reached, TrueScores, descending
-from pipeline.scores.groups import Groups, TruePairs, group_codes
+from pipeline.scores.counting import Asked, descending, reached, true_scores
+from pipeline.scores.groups import Groups, group_codes, true_pairs
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
 from pipeline.scores.tiles import Rescored, Tiles, as_tiles
@@ -25,16 +27,57 @@ class Ranks:
     t2i: np.ndarray  # (M,) int64, caption queries over N images
 
 
-@dataclass(frozen=True, eq=False)
 class Wanted:
-    """Queries of one direction whose true items are to be ranked."""
+    """Queries of one direction whose true items are to be ranked. query: (P,) number of the query
+    of every true pair, ascending; item: (P,) number of its item; grade: (P,) how true it is, None
+    for all alike; depth: of how many true items the ranks are wanted, None for all."""
 
-    scores: Tiles
-    way: Direction
-    query: np.ndarray  # (P,) number of the query of every true pair, ascending
-    item: np.ndarray  # (P,) number of its item
-    grade: np.ndarray | None = None  # (P,) how true it is, None for all alike
-    depth: int | None = None  # of how many true items the ranks are wanted, None for all
+    def __init__(
+        self,
+        scores: Tiles,
+        way: Direction,
+        query: np.ndarray,
+        item: np.ndarray,
+        grade: np.ndarray | None = None,
+        depth: int | None = None,
+    ) -> None:
+        self.grade, self.base, change = grade, scores, None
+        if isinstance(scores, Rescored):
+            self.base, change = scores.base, scores.change
+        queries, self.query = np.unique(query, return_inverse=True)
+        pair = (query, item) if way == "i2t" else (item, query)
+        self.order = np.lexsort(pair[::-1])
+        counts = np.bincount(self.query, minlength=len(queries))
+        pairs = pair[0][self.order], pair[1][self.order]
+        self.asked = Asked(way, change, queries, counts, pairs, depth)
+
+    def learn(self, scores: Sequence[np.ndarray]) -> None:
+        """Take in the scores (p,) of the pairs of every run of images."""
+        values = np.concatenate([part for part in scores if len(part)] or [np.empty(0, np.float32)])
+        self.parts: list[np.ndarray] = []
+        self.own = np.empty_like(values)
+        self.own[self.order] = values
+        self.true = descending(self.query, self.own, self.asked.counts)
+        self.levels = np.ascontiguousarray(self.true[:, : self.asked.depth])
+
+    def add(self, counts: np.ndarray) -> None:
+        """Take in counts (q, R) of a run of images: of its image queries, or of all captions."""
+        if self.asked.way == "t2i" and self.parts:
+            self.parts[0] += counts
+        else:
+            self.parts.append(counts)
+
+    def ranking(self) -> Ranking:
+        counts, true = np.concatenate(self.parts), self.true
+        ranks: np.ndarray = np.empty(counts.shape)
+        for better in range(ranks.shape[1]):
+            own = (true >= true[:, better : better + 1]).sum(axis=1)
+            ranks[:, better] = 1 + better + counts[:, better] - own
+        ranks[np.arange(ranks.shape[1]) >= self.asked.counts[:, None]] = np.inf
+        gains = np.isfinite(ranks).astype(np.float64)
+        if self.grade is not None:
+            gains[gains > 0] = self.grade[np.lexsort((self.grade, -self.own, self.query))]
+        return Ranking(ranks, gains)
 
 
 def retrieval_ranks(
@@ -72,7 +115,7 @@ def of_groups(
     """All queries of one direction, true items being those of their group. images: (N,) group
     numbers; captions: (M,) group numbers; every query needs an item of its group."""
     codes = (images, captions) if way == "i2t" else (captions, images)
-    query, item = TruePairs(*codes).of(slice(0, len(codes[0])))
+    query, item = true_pairs(*codes)
     return Wanted(scores, way, query, item, None, depth)
 
 
@@ -80,71 +123,22 @@ def of_positives(scores: Tiles, positives: Positives, way: Direction) -> Wanted:
     """The queries of one direction that have positives, with scores of the same shape."""
     queries, items = len(positives.starts) - 1, positives.num_items
     scores = checked_tiles(scores, *((queries, items) if way == "i2t" else (items, queries)))
-    return Wanted(scores, way, *positives.of(slice(0, queries)))
+    return Wanted(scores, way, *positives.pairs)
 
 
 def ranked(wanted: Sequence[Wanted]) -> list[Ranking]:
     """The ranks of true items, for each of `wanted`, of the queries that have any. Scores are gone
     through twice: for those of true pairs, then to count what scores as high. Memory holds the true
     pairs and some tiles. WorkbenchError for NaN or infinity, naming one."""
-    rankings: dict[int, Ranking] = {}
-    bases = {id(base): base for base in (_base(one.scores) for one in wanted)}
-    for key, base in bases.items():
-        sides = {n: _Side(one) for n, one in enumerate(wanted) if id(_base(one.scores)) == key}
-        asked = [side.asked for side in sides.values()]
-        scores = zip(*base.each(TrueScores(asked)), strict=True)
-        for side, parts in zip(sides.values(), scores, strict=True):
+    rankings: list[Ranking] = []
+    for _, alike in groupby(wanted, lambda side: id(side.base)):
+        sides = list(alike)
+        base, asked = sides[0].base, [side.asked for side in sides]
+        scores = zip(*base.each(partial(true_scores, asked)), strict=True)
+        for side, parts in zip(sides, scores, strict=True):
             side.learn(parts)
-        for counts in base.each(Reached(asked, [side.levels for side in sides.values()])):
-            for side, part in zip(sides.values(), counts, strict=True):
+        for counts in base.each(partial(reached, asked, [side.levels for side in sides])):
+            for side, part in zip(sides, counts, strict=True):
                 side.add(part)
-        rankings |= {n: side.ranking() for n, side in sides.items()}
-    return [rankings[n] for n in range(len(wanted))]
-
-
-def _base(scores: Tiles) -> Tiles:
-    return scores.base if isinstance(scores, Rescored) else scores
-
-
-class _Side:
-    """The queries of one of `wanted`: their true scores, and how many items reach these."""
-
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted, scores = wanted, wanted.scores
-        queries, self.query = np.unique(wanted.query, return_inverse=True)
-        i2t = wanted.way == "i2t"
-        pair = (wanted.query, wanted.item) if i2t else (wanted.item, wanted.query)
-        self.order = np.lexsort(pair[::-1])
-        counts = np.bincount(self.query, minlength=len(queries))
-        pairs = pair[0][self.order], pair[1][self.order]
-        change = scores.change if isinstance(scores, Rescored) else None
-        self.asked = Asked(wanted.way, change, queries, counts, pairs, wanted.depth)
-        self.parts: list[np.ndarray] = []
-
-    def learn(self, scores: Sequence[np.ndarray]) -> None:
-        """Take in the scores (p,) of the pairs of every run of images."""
-        values = np.concatenate([part for part in scores if len(part)] or [np.empty(0, np.float32)])
-        self.own = np.empty_like(values)
-        self.own[self.order] = values
-        self.true = descending(self.query, self.own, self.asked.counts)
-        self.levels = np.ascontiguousarray(self.true[:, : self.wanted.depth])
-
-    def add(self, counts: np.ndarray) -> None:
-        """Take in counts (q, R) of a run of images: of its image queries, or of all captions."""
-        if self.wanted.way == "t2i" and self.parts:
-            self.parts[0] += counts
-        else:
-            self.parts.append(counts)
-
-    def ranking(self) -> Ranking:
-        reached, true = np.concatenate(self.parts), self.true
-        ranks: np.ndarray = np.empty(reached.shape)
-        for better in range(ranks.shape[1]):
-            own = (true >= true[:, better : better + 1]).sum(axis=1)
-            ranks[:, better] = 1 + better + reached[:, better] - own
-        ranks[np.arange(ranks.shape[1]) >= self.asked.counts[:, None]] = np.inf
-        gains = np.isfinite(ranks).astype(np.float64)
-        grade = self.wanted.grade
-        if grade is not None:
-            gains[gains > 0] = grade[np.lexsort((grade, -self.own, self.query))]
-        return Ranking(ranks, gains)
+        rankings += [side.ranking() for side in sides]
+    return rankings

@@ -5,7 +5,7 @@ import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -83,17 +83,11 @@ class Tiles(ABC):
                 result[rows, columns] = self.tile(rows, columns).numpy()
         return result
 
-    def image_line(self, image: int) -> np.ndarray:
-        """(M,) scores of one image."""
-        rows = self.rows()[image // self.block[0]]
-        parts = [self.tile(rows, part)[image - rows.start].clone() for part in self.columns()]
-        return torch.cat(parts).numpy()
-
-    def caption_line(self, caption: int) -> np.ndarray:
-        """(N,) scores of one caption."""
-        part = self.columns()[caption // self.block[1]]
-        found = [self.tile(rows, part)[:, caption - part.start].clone() for rows in self.rows()]
-        return torch.cat(found).numpy()
+    def line(self, axis: int, number: int) -> np.ndarray:
+        """The scores of one image (axis 0), (M,), or caption (axis 1), (N,)."""
+        sides = [np.arange(size) for size in self.shape]
+        sides[axis] = np.array([number])
+        return self.selected(*sides).matrix().ravel()
 
 
 class Matrix(Tiles):
@@ -172,13 +166,10 @@ class Products(Tiles):
     def of(self, numbers: tuple[np.ndarray, np.ndarray]) -> "Products":
         """Of the whole split, those with these numbers, (n,) and (m,)."""
         shape = len(numbers[0]), len(numbers[1])
-        return self._with(numbers=numbers, shape=shape, block=even_block(shape, self.limits))
+        return self.changed(numbers=numbers, shape=shape, block=even_block(shape, self.limits))
 
-    def spread_by(self, spread: "Spread") -> "Products":
-        """The same, worked on in processes (pipeline.scores.workers)."""
-        return self._with(spread=spread)
-
-    def _with(self, **changes: Any) -> "Products":
+    def changed(self, **changes: Any) -> "Products":
+        """The same with other attributes."""
         changed = Products.__new__(Products)
         changed.__dict__ |= self.__dict__ | changes
         return changed
@@ -285,18 +276,11 @@ class Rescored(Tiles):
         return Matrix(self.matrix(), self.block).selected(images, captions)
 
     def each(self, work: Work[T]) -> Iterator[T]:
-        return self.base.each(_Changed(self.change, work))
+        return self.base.each(partial(_changed, self.change, work))
 
 
-@dataclass(frozen=True, eq=False)
-class _Changed:
-    """Work on changed tiles as work on those that they are made of."""
-
-    change: Change
-    work: Work[Any]
-
-    def __call__(self, tiles: Tiles, rows: slice) -> Any:
-        return self.work(Rescored(tiles, self.change), rows)
+def _changed(change: Change, work: Work[T], tiles: Tiles, rows: slice) -> T:
+    return work(Rescored(tiles, change), rows)
 
 
 def as_tiles(scores: np.ndarray | Tiles, block: tuple[int, int] | None = None) -> Tiles:

@@ -35,7 +35,7 @@ def spread_over(split: SplitScores, processes: int) -> Iterator[SplitScores]:
         def spread(work: Work[Any], numbers: Numbers, runs: list[slice]) -> Iterator[Any]:
             return pool.map(_done, [work] * len(runs), [numbers] * len(runs), runs)
 
-        yield replace(split, scores=products.spread_by(spread))
+        yield replace(split, scores=products.changed(spread=spread))
 
 
 def _hold(products: Products, threads: int) -> None:

@@ -6,7 +6,6 @@ afterwards. faiss is an extra, which exact search does without.
 """
 
 import math
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +36,6 @@ def library() -> Any:
     return faiss
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """One thread in faiss and its BLAS: several insert into a graph in an order of their own."""
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[Any] = threadpool_limits(limits=1)
-    return limits
-
-
 def needed(parameters: Parameters) -> int:
     """The number of vectors that an index is built from at least."""
     if isinstance(parameters, HNSWConfig):
@@ -55,9 +46,12 @@ def needed(parameters: Parameters) -> int:
 def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
     """A faiss index of inner products of vectors (N, K) float32, N at least `needed`. Built by one
     thread: equal vectors give equal bytes."""
+    from threadpoolctl import threadpool_limits
+
     faiss = library()
     number, width = vectors.shape
-    with one_thread():
+    # several insert into a graph in an order of their own
+    with threadpool_limits(limits=1):
         if isinstance(parameters, HNSWConfig):
             index = faiss.IndexHNSWFlat(width, parameters.m, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.rng = faiss.RandomGenerator(seed)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file, write_json
-from pipeline.search.approximate import build, library, needed, one_thread, opened, write
+from pipeline.search.approximate import build, library, needed, opened, write
 from pipeline.search.index import KINDS, SHORTLIST, Index, read_index
 from pipeline.search.params import SearchConfig
 from pipeline.search.recall import recalls
@@ -33,6 +33,8 @@ def write_indexes(
     """Build the indexes of all embeddings in a score file; equal embeddings give equal bytes.
     Returns index.json: each of its `parts` has digests, and its recall with so many `queries` of
     the other kind; `exact` names sets with too few vectors, which exact search takes."""
+    from threadpoolctl import threadpool_limits
+
     file, parameters = GroupFile(scores), settings.parameters
     if file.attributes.get("model") != model:
         raise WorkbenchError(f"{scores}: not scores of {model}")
@@ -51,7 +53,7 @@ def write_indexes(
             write(build(side.embeddings, parameters, seed), path)
             found = replace(side, nearest=opened(path, number, width, parameters))
             queries = drawn(sides[other].embeddings, seed)
-            with one_thread():
+            with threadpool_limits(limits=1):
                 one, ten = recalls(found, queries, [1, 10])
             part = {"split": split, "kind": kind, **digests(file, split, kind), "number": number}
             part |= {"width": width, "sha256": sha256_file(path), "queries": len(queries)}

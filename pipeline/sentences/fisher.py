@@ -131,12 +131,10 @@ def fisher_table(
     counts, share = np.bincount(words, minlength=len(kept)), share[words, centres]
     width, most = vectors.shape[1], kept.shape[1]
     values = np.empty((len(kept), 2, most, width) if full else (2, len(words), width), dtype)
-    gradients = _Gradients(mixture)
     with Progress("Fisher table", len(words), "gradients") as progress:
         for start in range(0, len(words), PAIRS):
             tile = slice(start, start + PAIRS)
-            out = np.empty((2, len(words[tile]), width), dtype)
-            gradients.write(vectors[words[tile]], centres[tile], share[tile], torch.from_numpy(out))
+            out = _gradients(mixture, vectors[words[tile]], centres[tile], share[tile], dtype)
             if not np.isfinite(out).all():
                 raise WorkbenchError(
                     "word vectors are too far from the mixture's centres for a Fisher vector",
@@ -150,36 +148,24 @@ def fisher_table(
     return FisherTable(values, centres, np.cumsum(counts) - counts, counts, most)
 
 
-class _Gradients:
+def _gradients(
+    mixture: Mixture,
+    x: np.ndarray,
+    centres: np.ndarray,
+    share: np.ndarray,
+    dtype: type[np.floating],
+) -> np.ndarray:
     """Gradients of words' log-likelihood by the centres' locations and widths, over the roots of
     the Fisher information: w / sigma^2 and 2w / sigma^2 for mean and deviation of a Gaussian, w /
-    s^2 for median and scale of a Laplacian, whose slope at its median is taken from the right."""
-
-    def __init__(self, mixture: Mixture) -> None:
-        laplacian = mixture.laplacian
-        self._laplacian = torch.from_numpy(laplacian)
-        self._location = torch.from_numpy(np.where(laplacian, mixture.median, mixture.mean))
-        width = np.where(laplacian, mixture.scale, np.sqrt(mixture.variance))
-        self._width = torch.from_numpy(width)
-        self._second = torch.from_numpy(np.where(laplacian, 1.0, np.sqrt(0.5)))
-        # memory allocated anew for every tile would take longer than the arithmetic
-        self._spare = torch.empty(4, PAIRS, laplacian.shape[1], dtype=torch.float64)
-
-    def write(
-        self, x: np.ndarray, centres: np.ndarray, share: np.ndarray, out: torch.Tensor
-    ) -> None:
-        """Those of B <= PAIRS words and centres into out (2, B, C). x: (B, C); centres: (B,);
-        share: (B,) float64, responsibilities over the roots of the weights w."""
-        chosen, factor = torch.from_numpy(centres), torch.from_numpy(share)[:, None]
-        away, value, picked, spare = self._spare[:, : len(x)]
-        laplacian = self._laplacian[chosen]
-        torch.index_select(self._location, 0, chosen, out=picked)
-        torch.sub(torch.from_numpy(x), picked, out=away)
-        away.div_(torch.index_select(self._width, 0, chosen, out=picked))
-        torch.copysign(torch.ones((), dtype=torch.float64), away, out=value)
-        torch.where(laplacian, value, away, out=spare)
-        out[0] = spare.mul_(factor)
-        torch.square(away, out=value)
-        torch.where(laplacian, away.abs_(), value, out=spare)
-        spare.sub_(1).mul_(torch.index_select(self._second, 0, chosen, out=picked))
-        out[1] = spare.mul_(factor)
+    s^2 for median and scale of a Laplacian, whose slope at its median is taken from the right: (2,
+    B, C). x: (B, C); centres: (B,); share: (B,), responsibilities over the roots of the weights w.
+    """
+    laplacian = mixture.laplacian[centres]
+    location = np.where(laplacian, mixture.median[centres], mixture.mean[centres])
+    width = np.where(laplacian, mixture.scale[centres], np.sqrt(mixture.variance[centres]))
+    away, factor = (x - location) / width, share[:, None]
+    first = np.where(laplacian, np.copysign(1.0, away), away) * factor
+    second = np.where(laplacian, np.abs(away), np.square(away)) - 1
+    second *= np.where(laplacian, 1.0, np.sqrt(0.5))
+    with np.errstate(over="ignore"):  # becomes infinite, which is reported
+        return np.stack([first, second * factor]).astype(dtype)

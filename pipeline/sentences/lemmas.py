@@ -9,10 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.wordnet import PARTS_OF_SPEECH, WordNet, find_wordnet
-
-NAMES = ("wordnet", "lemminflect", "none")
 
 _UNIVERSAL = tuple(pos.upper() for pos in PARTS_OF_SPEECH)  # tags of universaldependencies.org
 
@@ -27,8 +24,8 @@ class Lemmatiser:
 
 
 def lemmatiser(name: str, wordnet_folder: Path | None) -> Lemmatiser:
-    """The lemmatiser called `name`; WorkbenchError when the name is unknown or what it needs is not
-    installed. wordnet_folder: where WordNet's files are, None to look for them."""
+    """The lemmatiser called `name` (wordnet, lemminflect, none); WorkbenchError without WordNet's
+    files. wordnet_folder: where these are, None to look for them."""
     if name == "wordnet":
         files = WordNet(find_wordnet(wordnet_folder))
 
@@ -45,6 +42,4 @@ def lemmatiser(name: str, wordnet_folder: Path | None) -> Lemmatiser:
             return next((found[pos][0] for pos in _UNIVERSAL if pos in found), word)
 
         return Lemmatiser(name, {"version": lemminflect.__version__}, first_listed)
-    if name == "none":
-        return Lemmatiser(name, {}, str)
-    raise WorkbenchError(f"lemmatiser {name!r}: allowed are {', '.join(NAMES)}")
+    return Lemmatiser("none", {}, str)

@@ -84,27 +84,3 @@ class SentencesConfig(Section):
     @contradictions
     def _file_is_there(self) -> Iterator[InitErrorDetails]:
         yield from self.file.unfit("encoding", self.encoding)
-
-    def beyond(self, word_dim: int | None) -> Iterator[InitErrorDetails]:
-        """Projections to more components than the chosen encoding has dimensions. word_dim: width
-        of the word vectors; None where it is not known yet."""
-        mean, tfidf, fisher = self.mean_vector, self.tfidf, self.fisher
-        if self.encoding == "mean_vector":
-            yield from _beyond("mean_vector.pca", mean.pca, word_dim, "vocabulary.dim")
-        if self.encoding == "tfidf":
-            yield from _beyond("tfidf.pca", tfidf.pca, tfidf.terms, "sentences.tfidf.terms")
-        if self.encoding == "fisher":
-            yield from _beyond("fisher.ica", fisher.ica, word_dim, "vocabulary.dim")
-            if dim := fisher.ica or word_dim:
-                width = 2 * fisher.centres * dim * len(fisher.mixtures)
-                made_of = "2 x centres x width of a word vector"
-                made_of += f" x {len(fisher.mixtures)} mixtures" * (len(fisher.mixtures) > 1)
-                yield from _beyond("fisher.pca", fisher.pca, width, made_of)
-
-
-def _beyond(
-    key: str, wanted: int | None, width: int | None, origin: str
-) -> Iterator[InitErrorDetails]:
-    if wanted and width and wanted > width:
-        text = f"must not exceed {width}, that is {origin}"
-        yield wrong_value(f"sentences.{key}", wanted, text)

@@ -37,11 +37,6 @@ def stop_words(choice: str) -> frozenset[str]:
 
 
 def _read_list(path: Path) -> frozenset[str]:
-    if not path.is_file():
-        raise WorkbenchError(
-            f"stop words {str(path)!r}: no such file",
-            "allowed are function_words, none or the path of a file with a word per line",
-        )
     if path.stat().st_size > MAX_BYTES:
         raise WorkbenchError(f"{path}: larger than {MAX_BYTES >> 10} KiB, not a list of stop words")
     lines = [line.split("#")[0].split() for line in read_text(path).lower().split("\n")]

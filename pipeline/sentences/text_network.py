@@ -19,6 +19,7 @@ import torch
 
 from pipeline.runtime.errors import WorkbenchError, first_line, listing
 from pipeline.runtime.process import say
+from pipeline.words.transformer import model_folder
 
 Files = Mapping[str, bytes]  # by the name inside the folder, `/` between folders
 
@@ -44,19 +45,14 @@ def find_folder(model: str) -> Path:
             f"{KEY} = {model}: no such folder, and no name as on the Hugging Face hub",
             "name a folder, or a model such as sentence-transformers/all-MiniLM-L6-v2",
         )
+    found = model_folder(model, MODULES)
+    if found and any(found.rglob("*.safetensors")):  # else an interrupted download
+        return found
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
 
-    patterns = [f"*{ending}" for ending in READ]
-    try:
-        found = Path(snapshot_download(model, allow_patterns=patterns, local_files_only=True))
-        if any(found.rglob("*.safetensors")):  # else an interrupted download
-            return found
-    except (LocalEntryNotFoundError, ValueError):  # ValueError: a name that no hub has
-        pass
     say(f"fetching {model} from the Hugging Face hub")
     try:
-        return Path(snapshot_download(model, allow_patterns=patterns))
+        return Path(snapshot_download(model, allow_patterns=[f"*{ending}" for ending in READ]))
     except Exception as error:  # of the network, of the hub, of access: dozens of types
         raise WorkbenchError(
             f"{model} is not on this machine and cannot be fetched: {first_line(error)}",
@@ -78,7 +74,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     files = {name: path.read_bytes() for name, path in names.items() if path.suffix in READ}
     files = {name: content for name, content in files.items() if content}
     for place in places:
-        kinds = {PurePosixPath(name).suffix for name in names if _parent(name) == place}
+        kinds = {path.suffix for path in (folder / place).glob("*")}
         if ".safetensors" not in kinds and kinds & set(PICKLED):
             raise WorkbenchError(
                 f"{folder / place}: its weights are pickled, which can run code; only safetensors "
@@ -86,7 +82,9 @@ def read_files(folder: Path) -> dict[str, bytes]:
                 "if you trust them, save the model again with sentence-transformers, which writes "
                 "safetensors: SentenceTransformer(FOLDER).save(NEW)",
             )
-    _check_no_code(folder, files)
+    for name, content in files.items():
+        if name.endswith(".json") and b'"auto_map"' in content:
+            raise _has_code(f"{folder / name}: auto_map")
     return files
 
 
@@ -146,22 +144,12 @@ def _places(folder: Path, content: bytes) -> list[str]:
     return list(dict.fromkeys([".", *places]))
 
 
-def _check_no_code(folder: Path, files: Files) -> None:
-    for name, content in files.items():
-        if name.endswith(".json") and b'"auto_map"' in content:
-            raise _has_code(f"{folder / name}: auto_map")
-
-
 def _has_code(what: str) -> WorkbenchError:
     return WorkbenchError(
         f"{what}: this model needs code that it brings along, which is not run",
         "choose a model of the library's own networks, or bring vectors in with "
         "sentences.encoding: file",
     )
-
-
-def _parent(name: str) -> str:
-    return str(PurePosixPath(name).parent)
 
 
 def _library() -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress, say
 
 ITERATIONS = 200  # most iterations of FastICA
@@ -33,7 +33,6 @@ class WordSpace:
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """L2, W x, L2, times scale: (V, D) to (V, C) float32. Rows of zeros stay zero; x is not
         centred."""
-        _check_finite(vectors)
         width = vectors.shape[1] if self.whitening is None else len(self.whitening)
         mapped = np.empty((len(vectors), width), np.float32)
         for start in range(0, len(vectors), _ROWS):
@@ -51,10 +50,9 @@ def fit_word_space(
 
     FastICA of scikit-learn in float64 (parallel, logcosh, unit variance) on the unit vectors,
     centred for the fit alone. It stops after ITERATIONS, with a line where it has not settled. At
-    work it holds about five float64 copies. WorkbenchError for rows that are not finite, too few
-    vectors, and more components than directions in which they vary.
+    work it holds about five float64 copies. WorkbenchError for too few vectors, and for more
+    components than directions in which they vary.
     """
-    _check_finite(vectors)
     if components is None:
         return WordSpace(None, scale)
     units = _unit(vectors)
@@ -109,16 +107,6 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return vectors
 
 
-def _check_finite(vectors: np.ndarray) -> None:
-    starts = range(0, len(vectors), _ROWS)
-    bad = [s + np.flatnonzero(~np.isfinite(vectors[s : s + _ROWS]).all(axis=1)) for s in starts]
-    rows = [row for block in bad for row in block]
-    if rows:
-        raise WorkbenchError(
-            f"{len(rows)} of {len(vectors)} word vectors are not finite: rows {listing(rows)}"
-        )
-
-
 def _check_components(units: np.ndarray, components: int) -> None:
     if len(units) <= components:
         raise WorkbenchError(
@@ -136,10 +124,5 @@ def _check_components(units: np.ndarray, components: int) -> None:
 
 def _directions(units: np.ndarray) -> int:
     """Rank of the covariance of the rows (N, D)."""
-    mean = units.mean(axis=0)
-    gram = np.zeros((units.shape[1],) * 2)
-    for start in range(0, len(units), _ROWS):
-        away = units[start : start + _ROWS] - mean
-        gram += away.T @ away
-    variances = np.linalg.eigvalsh(gram)
+    variances = np.linalg.eigvalsh(np.atleast_2d(np.cov(units, rowvar=False)) * (len(units) - 1))
     return int(np.sum(variances > max(_FLAT * variances[-1], np.finfo(np.float64).eps)))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import torch
 
-from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
 from pipeline.statistics.first_centres import INITIALISATIONS, squared_norms
 
@@ -46,8 +45,7 @@ def kmeans(
     tolerance: float = 1e-4,
     seed: int = 0,
 ) -> Clustering:
-    """Cluster N points (N, D), on their device, into k clusters; WorkbenchError for NaN and
-    overflow.
+    """Cluster N finite points (N, D), on their device, into k clusters.
 
     A cluster that gets no points is moved to the point farthest from its centre, one after the
     other. The points are copied once, as float32 around their mean; other memory grows with neither
@@ -55,7 +53,6 @@ def kmeans(
     themselves. tolerance: stop when the inertia falls by no more than this share and no cluster is
     empty.
     """
-    _check_finite(points)
     mean = points.mean(0, dtype=torch.float64).to(torch.float32)
     centred = points.to(torch.float32, copy=True).sub_(mean)
     if isinstance(initialisation, torch.Tensor):
@@ -200,17 +197,6 @@ def row_blocks(points: torch.Tensor, width: int) -> Iterator[slice]:
     size = max((GPU_VALUES if points.is_cuda else VALUES) // max(width, 1), 1)
     for start in range(0, len(points), size):
         yield slice(start, start + size)
-
-
-def _check_finite(points: torch.Tensor) -> None:
-    norms = torch.cat(
-        [squared_norms(points[b].float()) for b in row_blocks(points, points.shape[1])]
-    )
-    bad = (~norms.isfinite()).nonzero()[:, 0].tolist()
-    if bad:
-        raise WorkbenchError(
-            f"values that are NaN, infinite or too large to be squared, in rows {listing(bad, 5)}"
-        )
 
 
 def count_distinct(points: torch.Tensor) -> int:

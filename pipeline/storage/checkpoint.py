@@ -41,6 +41,10 @@ class Checkpoint:
     def require(self, inputs: Mapping[str, str]) -> None:
         """Raise WorkbenchError naming every input that is not the one of the training."""
         trained = self.description.inputs
+
+        def shown(value: str | None) -> str:
+            return "nothing" if value is None else value[:40] + ("..." if len(value) > 40 else "")
+
         others = [
             f"{name.replace('_', ' ')} {shown(value)} (trained with {shown(trained.get(name))})"
             for name, value in inputs.items()
@@ -97,8 +101,3 @@ def feature_identity(attributes: Mapping[str, Any], kind: str = "features") -> d
     kind: begins the entries' names. The corpus is left out: weights may be used on other images."""
     keys = ("model", "layer", "weights_sha256", "params")
     return {f"{kind}_{key}": str(attributes[key]) for key in keys if key in attributes}
-
-
-def shown(value: str | None) -> str:
-    """A value for a message, digests cut short."""
-    return "nothing" if value is None else value[:40] + ("..." if len(value) > 40 else "")

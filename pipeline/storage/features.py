@@ -74,16 +74,13 @@ class FeatureFile:
     def read(self, rows: npt.ArrayLike, name: str = "features") -> Array:
         """(B, ...) a copy of some rows (B,), in the order asked for; digests are not checked."""
         chosen = np.asarray(rows, dtype=np.int64)
-        if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
-            raise IndexError(f"rows must be in [0, {len(self)})")
         if name not in self._values:
             self._values[name] = mapped(self.path, self._layout(name))
         return np.asarray(self._values[name][chosen])
 
-    def load(self, name: str = "features", verify: bool = True) -> Array:
-        """(N, ...) a whole dataset in memory, checked against its digest unless told not to."""
-        if verify:
-            self.verify(name)
+    def load(self, name: str = "features") -> Array:
+        """(N, ...) a whole dataset in memory, checked against its digest."""
+        self.verify(name)
         return np.array(mapped(self.path, self._layout(name)))
 
     def in_memory(self, budget_bytes: int, name: str = "features") -> bool:

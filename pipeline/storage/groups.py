@@ -39,9 +39,7 @@ def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> No
     dataset -> array of numbers of any shape, or non-empty texts without NUL."""
     named = stored_attributes(attributes)
     arrays = {
-        f"{group}/{name}": _little_endian(
-            values if isinstance(values, np.ndarray) else encoded_texts(values)
-        )
+        f"{group}/{name}": _stored(values)
         for group, datasets in groups.items()
         for name, values in datasets.items()
     }
@@ -130,8 +128,9 @@ def _group(file: h5py.File, name: str, path: Path) -> h5py.Group:
     return file[name]
 
 
-def _little_endian(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+def _stored(values: np.ndarray | Sequence[str]) -> np.ndarray:
+    array = values if isinstance(values, np.ndarray) else encoded_texts(values)
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
 
 
 def _create_dataset(file: h5py.File, layout: Layout) -> None:

@@ -4,6 +4,7 @@ sealed with its digests. Equal content gives equal bytes."""
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ SCHEMA_VERSION = 1
 NO_DIGEST = "0" * 64
 ALIGNMENT = 64
 MAX_TEXT_BYTES = 60_000  # an HDF5 object header holds 64 KiB
+UNFIT = re.compile("[\0\ud800-\udfff]")  # NUL, and surrogates, which are not text
 
 Attributes = Mapping[str, str | int | float]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -32,12 +34,11 @@ def encode_ids(ids: Sequence[str]) -> Array:
     some are empty, repeated, not encodable or hold a NUL character."""
     if len(ids) == 0:
         raise WorkbenchError("no ids: a feature file needs at least one row")
-    different, text = set(ids), "".join(ids)  # judged as a whole: there may be millions
-    if "" in different or "\0" in text or not _encodable(text):
-        bad = [name for name in ids if not name or "\0" in name or not _encodable(name)]
+    bad = [name for name in ids if not name or UNFIT.search(name)]
+    if bad:
         names = listing([repr(name) for name in bad], 5)
         raise WorkbenchError(f"ids that are empty, hold NUL or are not Unicode text: {names}")
-    if len(different) < len(ids):
+    if len(set(ids)) < len(ids):
         twice = [name for name, count in Counter(ids).items() if count > 1]
         raise WorkbenchError(f"ids given more than once: {listing(twice, 5)}")
     return np.array([name.encode() for name in ids], dtype=np.bytes_)
@@ -157,11 +158,3 @@ def write_attributes(node: h5py.Group | h5py.Dataset, values: Attributes) -> Non
                 f"attribute {name!r}: empty, holds NUL or exceeds {MAX_TEXT_BYTES} bytes"
             )
         node.attrs.create(name, np.bytes_(text), dtype=h5py.string_dtype("utf-8", len(text)))
-
-
-def _encodable(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

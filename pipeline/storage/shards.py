@@ -59,12 +59,14 @@ class FeatureJob:
 
     def write(self, work: Path, output: Path) -> None:
         """Make the file in this process. work: folder for unfinished work."""
-        with self._writer(work, self._key()) as writer:
+        self._fill(work, self._key(), output)
+
+    def _fill(self, work: Path, key: str, output: Path) -> None:
+        with self._writer(work, key) as writer:
             self.fill(writer)
             writer.finish(output)
 
     def _write_shard(self, output: Path) -> None:
-        """Make the file as a shard; its name says what whoever asked for it expects."""
         end_with_input()
         key, work = self._key(), output.with_suffix("")
         if output.stem != key:
@@ -73,9 +75,7 @@ class FeatureJob:
                 "processes of an extraction need the same params.yaml, tables, weights, code, "
                 "libraries and processor",
             )
-        with self._writer(work, key) as writer:
-            self.fill(writer)
-            writer.finish(output)
+        self._fill(work, key, output)
         shutil.rmtree(work)
 
     def _write_in_shards(self, work: Path, output: Path, plan: "Plan") -> None:
@@ -181,10 +181,9 @@ class FeatureShard:
                 "machines that share an extraction need the same folder under the same path",
             )
         file, want = FeatureFile(self.path), stored_attributes(self.attributes)
-        for key in sorted(want.keys() | file.attributes.keys()):
-            have = file.attributes.get(key)
-            if have != want.get(key):
-                told = f"its {key} is {str(have)[:40]}, not {str(want.get(key))[:40]}"
+        for key, value in want.items():
+            if (have := file.attributes.get(key)) != value:
+                told = f"its {key} is {str(have)[:40]}, not {str(value)[:40]}"
                 raise WorkbenchError(f"{self.path}: not the {self.name}: {told}", MAKE_AGAIN)
         if file.ids != list(writer.ids[self.rows.start : self.rows.stop]):
             raise WorkbenchError(f"{self.path}: not the {self.name}: other ids", MAKE_AGAIN)

@@ -79,7 +79,6 @@ def structured(build: Callable[[h5py.File], None], values: int, **options: int) 
 
 
 def raw(values: npt.NDArray[np.generic]) -> memoryview:
-    """The bytes of a contiguous array."""
     return values.reshape(-1).view(np.uint8).data if values.size else memoryview(b"")
 
 

@@ -32,7 +32,16 @@ def read_weights(
     """Entry, weights on the CPU, and the digest over both. kind: what the file should be. Raises
     WorkbenchError for a missing, damaged or foreign file, and for weights that are not finite."""
     path = Path(path)
-    entry, weights = _read(path, kind)
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such {kind}", "make it with: dvc repro")
+    try:
+        with safe_open(path, framework="pt") as file:
+            entry = json.loads((file.metadata() or {}).get(KEY, "null"))
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise damaged(path, first_line(error), kind) from None
+    if not isinstance(entry, dict):
+        raise damaged(path, f"no metadata under {KEY!r}", kind)
     digest = entry.pop("sha256", None)
     if entry.get("schema_version") != schema_version:
         version = entry.get("schema_version")
@@ -61,17 +70,3 @@ def as_text(entry: Mapping[str, Any]) -> str:
 def damaged(path: Path, why: str, kind: str = "checkpoint") -> WorkbenchError:
     """The error for a file that cannot be used as what it should be, its `kind`."""
     return WorkbenchError(f"{path}: damaged or foreign {kind}: {why}", "make it again: dvc repro")
-
-
-def _read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    if not path.is_file():
-        raise WorkbenchError(f"{path}: no such {kind}", "make it with: dvc repro")
-    try:
-        with safe_open(path, framework="pt") as file:
-            entry = json.loads((file.metadata() or {}).get(KEY, "null"))
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, ValueError, RecursionError) as error:
-        raise damaged(path, first_line(error), kind) from None
-    if not isinstance(entry, dict):
-        raise damaged(path, f"no metadata under {KEY!r}", kind)
-    return entry, weights

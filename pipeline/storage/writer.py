@@ -104,8 +104,6 @@ class FeatureWriter:
     def write(self, rows: npt.ArrayLike, **arrays: Array) -> None:
         """Write some rows (B,): dataset name -> (B, ...) finite values, converted to its dtype."""
         chosen = np.asarray(rows, dtype=np.int64)
-        if set(arrays) != set(self.datasets):
-            raise ValueError(f"got {sorted(arrays)}; the datasets are {sorted(self.datasets)}")
         names, stored = [self.ids[row] for row in chosen], []
         for name in self.datasets:
             values, layout = arrays[name], self._layouts[name]

@@ -1,4 +1,5 @@
-"""What is recorded of every epoch: the row of the curve, and whether the model has collapsed."""
+"""Validation by retrieval after every epoch: the row of the curve, and whether the model has
+collapsed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from pipeline.runtime.sealed import sealed
 from pipeline.scores.file import SplitScores
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.scores.tiles import Tiles, as_tiles
-from pipeline.training.phases import Row
+from pipeline.training.phases import EpochVerdict, Row
 
 NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
 EQUAL = 0.002  # every hinge is within a hundredth of the margin
@@ -56,6 +57,23 @@ def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) ->
     if row["val_rsum"] < 1.5 * chance:
         return bool(row["val_spread"] < NEARLY_EQUAL)
     return bool(row["val_spread"] < EQUAL and not improved)
+
+
+def judge_retrieval(scores: SplitScores, history: Sequence[Row]) -> EpochVerdict:
+    """The largest rsum is the best; equal scores are a collapse."""
+    columns = validation_columns(scores)
+    rsum, spread = columns["val_rsum"], columns["val_spread"]
+    improved = all(rsum > row["val_rsum"] for row in history)
+    collapsed = (
+        f"the validation scores are nearly equal (standard deviation {spread:.2g}), "
+        f"rsum is {rsum:.1f}"
+    )
+    return EpochVerdict(
+        columns,
+        f"validation rsum {rsum:.1f}",
+        rsum,
+        collapsed if is_collapsed(scores, columns, improved) else "",
+    )
 
 
 def curve_tsv(history: Sequence[Row]) -> str:

@@ -14,31 +14,35 @@ from torch import nn
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress, say
+from pipeline.training.curve import judge_retrieval
 from pipeline.training.phases import (
     WHOLE,
     Batches,
     EpochVerdict,
     Fitted,
     Judge,
-    LearningRates,
     Objective,
     Parts,
     Phase,
     Row,
+    Schedule,
+    WarmupSchedule,
     Watched,
     Weights,
 )
 from pipeline.training.processes import averaging, number, on_first, with_common_norms
 from pipeline.training.resume import ResumeFile, random_states, restore_random_states
-from pipeline.training.retrieval import judge_retrieval
 
 CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
 WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has converged
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
 COLLAPSED = "lower the learning rate or train with another loss"
-STATE = ["epoch", "phase", "phase_epoch", "step", "names", "totals", "figures", "history", "best"]
+STATE = ["epoch", "phase", "phase_epoch", "step", "terms", "figures", "history", "best"]
 STATE += ["score", "stuck", "collapsed", "best_weights", "peaks", "waited", "skipped"]
 NOT_FINITE = "lower lr, set clip to 2 or so, and look for NaN with: vse inspect FILE.h5"
+
+
+Sums = dict[str, torch.Tensor]
 
 
 def fit(
@@ -47,7 +51,7 @@ def fit(
     phases: Sequence[Phase],
     batches: Batches,
     score_validation: Callable[[], Any],
-    schedule: LearningRates,
+    schedule: Schedule | WarmupSchedule,
     resume: ResumeFile,
     *,
     judge: Judge = judge_retrieval,
@@ -84,7 +88,7 @@ class _Loop:
     optimiser: torch.optim.Optimizer
     phases: Sequence[Phase]
     batches: Batches
-    schedule: LearningRates
+    schedule: Schedule | WarmupSchedule
     resume: ResumeFile
     not_finite: str
     parts: Parts
@@ -97,8 +101,9 @@ class _Loop:
     peaks: dict[str, float | None] = field(default_factory=dict)  # of the running phase, by part
     waited: int = 0  # epochs since one of them was reached or the learning rate fell
     skipped: int = 0  # epochs left out because a learning rate gained nothing any more
-    names: list[str] = field(default_factory=list)  # of the loss's terms; "" of a plain loss
-    figures: dict[str, torch.Tensor] = field(default_factory=dict)  # sums of what is watched
+    # sums over the epoch: of the loss's terms, "" of a plain loss, and of what is watched
+    terms: Sums = field(default_factory=dict)
+    figures: Sums = field(default_factory=dict)
     history: list[Row] = field(default_factory=list)
     best_weights: Weights = field(default_factory=dict)
 
@@ -106,7 +111,6 @@ class _Loop:
         self.rows = 0  # of the batches whose gradients are added up
         self.device = next(self.model.parameters()).device
         self.module: nn.Module = _Step(self.model)
-        self.totals = torch.zeros(0, dtype=torch.float64, device=self.device)  # of the terms
         # of each part the epoch that is kept, from 1, and its score
         self.best = dict.fromkeys(self.parts, 0)
         self.score: dict[str, float | None] = dict.fromkeys(self.parts)
@@ -122,7 +126,6 @@ class _Loop:
         return sum(phase.epochs * self.steps(phase) for phase in phases)
 
     def steps_done(self) -> int:
-        """Steps taken or left out until here."""
         past = self.total_steps(self.phases[: self.phase])
         return past + (self.steps_of_phase() if self.phase < len(self.phases) else 0)
 
@@ -130,7 +133,6 @@ class _Loop:
         return self.phase_epoch * self.steps(self.current) + self.step
 
     def train_epoch(self, progress: Progress) -> None:
-        """Take the steps of this epoch that are still to be taken."""
         phase = self.current
         self.model.train()
         if phase.prepare:
@@ -155,15 +157,14 @@ class _Loop:
             self.rows = 0
         reduced = self.schedule.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
-            names, values, figures = self.module(phase.objective, batch)
-        self.names, terms = names, values.detach().double()
-        self.totals = self.totals + terms if self.step else terms
-        before = self.figures if self.step else {}
-        self.figures = {n: before.get(n, 0) + one.detach().double() for n, one in figures.items()}
+            terms, figures = self.module(phase.objective, batch)
+        self.terms = added(self.terms if self.step else {}, terms)
+        self.figures = added(self.figures if self.step else {}, figures)
+        loss = torch.stack(list(terms.values())).sum()
         if several == 1:
-            values.sum().backward()
+            loss.backward()
         else:  # the last batch of an epoch may have fewer rows
-            (values.sum() * len(batch)).backward()
+            (loss * len(batch)).backward()
             self.rows += len(batch)
             if place + 1 < several and self.step + 1 < self.steps(phase):
                 return False
@@ -195,15 +196,15 @@ class _Loop:
 
     def checked_note(self) -> str:
         """The running mean loss as a note for the bar; WorkbenchError when it is not finite."""
-        if not torch.isfinite(self.totals).all():
-            finite = torch.isfinite(self.totals).tolist()
-            bad = [name for name, good in zip(self.names, finite, strict=True) if name and not good]
+        totals = torch.stack(list(self.terms.values()))
+        if not torch.isfinite(totals).all():
+            bad = [name for name, total in self.terms.items() if name and not total.isfinite()]
             raise WorkbenchError(
                 f"the loss is not finite in epoch {self.epoch + 1}, by step {self.step}"
                 + (f": {', '.join(bad)}" if bad else ""),
                 self.not_finite,
             )
-        return f"epoch {self.epoch + 1}, loss {self.totals.sum().item() / self.step:.4g}"
+        return f"epoch {self.epoch + 1}, loss {totals.sum().item() / self.step:.4g}"
 
     def close_epoch(self, judged: EpochVerdict, progress: Progress) -> None:
         """Record the epoch, keep its weights when they are the best, and write the state."""
@@ -212,13 +213,12 @@ class _Loop:
         self.stuck = self.stuck + 1 if self.collapsed else 0
         fell = self.falls(1) > self.falls()
         self.epoch, self.phase_epoch, self.step = self.epoch + 1, self.phase_epoch + 1, 0
-        scores = {part: judged.of_part(part) for part in self.parts}
+        scores = {part: judged.scores.get(part, judged.score) for part in self.parts}
         better = {p: score for p, score in scores.items() if is_better(score, self.peaks.get(p))}
         self.peaks |= better
         self.waited = 0 if better or fell else self.waited + 1
         if self.current.selects:
-            for part, score in scores.items():
-                self.keep_if_best(part, score)
+            self.keep_best(scores)
         best = {f"best_{part}" if part else "best": n for part, n in self.best.items()}
         row |= best | {"cap": self.current.epochs, "ended": ""}
         self.history.append(row)
@@ -239,20 +239,19 @@ class _Loop:
     def row(self) -> Row:
         """Means of the running epoch: the loss, its terms, and what is watched."""
         steps = self.steps(self.current)
-        means = (self.totals / steps).tolist()
-        row = {"epoch": self.epoch + 1, "phase": self.current.name, "loss": sum(means)}
-        terms = zip(self.names, means, strict=True)
-        row |= {f"loss_{name}": mean for name, mean in terms if name}
+        means = {name: total.item() / steps for name, total in self.terms.items()}
+        row = {"epoch": self.epoch + 1, "phase": self.current.name, "loss": sum(means.values())}
+        row |= {f"loss_{name}": mean for name, mean in means.items() if name}
         return row | {name: figure.item() / steps for name, figure in self.figures.items()}
 
-    def keep_if_best(self, part: str, score: float | None) -> None:
-        """Keep a part's weights if they are better than those that were kept until here."""
-        before = self.score[part]
-        if is_better(score, before):
-            self.best[part], self.score[part] = self.epoch, score
-            weights = self.model.state_dict().items()
-            own = {name: value for name, value in weights if name.startswith(self.parts[part])}
-            self.best_weights |= copied(own)
+    def keep_best(self, scores: Mapping[str, float | None]) -> None:
+        """Copy the weights of parts that are better than those that were kept until here."""
+        for part, score in scores.items():
+            if is_better(score, self.score[part]):
+                self.best[part], self.score[part] = self.epoch, score
+                for name, value in self.model.state_dict().items():
+                    if name.startswith(self.parts[part]):
+                        self.best_weights[name] = value.detach().cpu().clone()
 
     def close_phase(self, progress: Progress) -> str:
         """Leave out epochs that would gain nothing, and go on when the phase is over; why it is:
@@ -311,8 +310,8 @@ class _Loop:
         restore_random_states(state["random"])
         for name in STATE:
             setattr(self, name, state[name])
-        self.totals = self.totals.to(self.device)
-        self.figures = {name: one.to(self.device) for name, one in self.figures.items()}
+        for sums in (self.terms, self.figures):
+            sums |= {name: one.to(self.device) for name, one in sums.items()}
         say(f"continuing after {self.epoch} epochs and {self.step} steps")
 
 
@@ -328,16 +327,13 @@ class _Step(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(
-        self, objective: Objective, batch: Any
-    ) -> tuple[list[str], torch.Tensor, dict[str, torch.Tensor]]:
-        """Names of the loss's terms, the terms, and what is watched beside them."""
+    def forward(self, objective: Objective, batch: Any) -> tuple[Sums, Sums]:
+        """The loss's terms, and what is watched beside them."""
         found = objective(self.model, batch)
         seen = found if isinstance(found, Watched) else Watched(found, {})
         terms = seen.loss if isinstance(seen.loss, Mapping) else {"": seen.loss}
-        return list(terms), torch.stack(list(terms.values())), dict(seen.figures)
+        return dict(terms), dict(seen.figures)
 
 
-def copied(weights: Mapping[str, torch.Tensor]) -> Weights:
-    """A copy of a state dict on the CPU."""
-    return {name: value.detach().cpu().clone() for name, value in weights.items()}
+def added(sums: Sums, more: Sums) -> Sums:
+    return {name: sums.get(name, 0) + one.detach().double() for name, one in more.items()}

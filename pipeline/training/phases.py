@@ -55,36 +55,6 @@ class Phase:
     ranks: bool = True  # whether it pushes scores apart, so that equal ones are a collapse
 
 
-class LearningRates(Protocol):
-    """clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast). accumulate:
-    batches whose gradients are averaged for a step. patience: epochs without a better validation
-    after which the learning rate falls at once or, at its last value, the phase ends; None: all
-    epochs."""
-
-    @property
-    def clip(self) -> float: ...
-
-    @property
-    def precision(self) -> str: ...
-
-    @property
-    def patience(self) -> int | None: ...
-
-    @property
-    def accumulate(self) -> int: ...
-
-    def falls(self, epochs: int) -> int:
-        """How often the rate has fallen after so many epochs; 0 where it changes with every
-        step."""
-        ...
-
-    def share(self, epochs: int, done: int, total: int, steps: int) -> float:
-        """The share of the first learning rate for the next step, after so many epochs and `done`
-        of `total` batches, those of the phase where it has its own rate; steps: batches of an
-        epoch."""
-        ...
-
-
 @dataclass(frozen=True)
 class Schedule:
     """The learning rate rises linearly for lr_warmup_epochs. By the schedule `step` it is
@@ -93,19 +63,24 @@ class Schedule:
 
     lr_step: int
     lr_factor: float
-    clip: float
-    precision: str
+    clip: float  # largest gradient norm, 0 for none
+    precision: str  # fp32 or bf16 (autocast)
+    # epochs without a better validation after which the learning rate falls at once or, at its last
+    # value, the phase ends; None: all epochs
     patience: int | None = None
     schedule: str = "step"
     lr_warmup_epochs: int = 0
-    accumulate: int = 1
+    accumulate: int = 1  # batches whose gradients are averaged for a step
 
     def falls(self, epochs: int) -> int:
-        """As in LearningRates."""
+        """How often the rate has fallen after so many epochs; 0 where it changes with every
+        step."""
         return epochs // self.lr_step if self.schedule == "step" and self.lr_factor < 1 else 0
 
     def share(self, epochs: int, done: int, total: int, steps: int) -> float:
-        """As in LearningRates."""
+        """The share of the first learning rate for the next step, after so many epochs and `done`
+        of `total` batches, those of the phase where it has its own rate; steps: batches of an
+        epoch."""
         rise = self.lr_warmup_epochs * steps
         risen = min(1.0, (done + 1) / rise) if rise else 1.0
         if self.schedule == "cosine" and done >= rise:
@@ -125,11 +100,11 @@ class WarmupSchedule:
     accumulate: int = 1
 
     def falls(self, epochs: int) -> int:
-        """As in LearningRates."""
+        """As in Schedule."""
         return 0
 
     def share(self, epochs: int, done: int, total: int, steps: int) -> float:
-        """As in LearningRates: the rise times the fall."""
+        """As in Schedule: the rise times the fall."""
         return min(1.0, (done + 1) / max(self.warmup, 1)) * max(self.least, 1 - done / total)
 
 
@@ -140,10 +115,6 @@ class EpochVerdict:
     score: float | None = None  # the weights with the largest are kept; None: of the last epoch
     collapsed: str = ""  # in which way nothing is learnt any more, empty while something is
     scores: Mapping[str, float] = field(default_factory=dict)  # of parts, instead of `score`
-
-    def of_part(self, name: str) -> float | None:
-        """The score that decides whether a part's weights are kept."""
-        return self.scores.get(name, self.score)
 
 
 # By name: prefixes of a part's weights. Each part has its own gradient norm and its own best epoch,

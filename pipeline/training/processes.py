@@ -6,7 +6,6 @@ DistributedDataParallel's mean of gradients is the step of one process, but for 
 """
 
 import ctypes
-import itertools
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -100,15 +99,13 @@ def on_first(function: Callable[[], Made]) -> Made:
 
 
 def share(rows: int) -> slice:
-    """The rows of a batch that this process works on: all of fewer rows than processes."""
-    return slice(0, rows) if rows < count() else _shares(rows)[number()]
-
-
-def _shares(rows: int) -> list[slice]:
-    """The rows of every process, in order; the first ones have a row more where they differ."""
+    """The rows of a batch that this process works on: all of fewer rows than processes. The first
+    processes have a row more where they differ."""
+    if rows < count():
+        return slice(0, rows)
     least, more = divmod(rows, count())
-    starts = [own * least + min(own, more) for own in range(count() + 1)]
-    return [slice(start, stop) for start, stop in itertools.pairwise(starts)]
+    start, stop = (own * least + min(own, more) for own in (number(), number() + 1))
+    return slice(start, stop)
 
 
 def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
@@ -127,29 +124,16 @@ def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
             made = function(*(part[own] for part in rows))
     finally:
         _dividing.reset(token)
-    whole: Made = tree_map(lambda part: _Gather.apply(part, batch), made)
+
+    def gathered(part: torch.Tensor) -> Any:
+        """The sum of all shares (b, ...), each at its rows of (B, ...). The gradient of a share is
+        the sum of those in all n processes, each of which has the whole loss:
+        DistributedDataParallel divides it by n."""
+        before, behind = (part.new_zeros(n, *part.shape[1:]) for n in (own.start, batch - own.stop))
+        return _Sum.apply(torch.cat([before, part, behind]))
+
+    whole: Made = tree_map(gathered, made)
     return whole
-
-
-class _Gather(torch.autograd.Function):
-    """The shares of all processes, one below the other. The gradient of a share is the sum of those
-    in all n processes, each of which has the whole loss: DistributedDataParallel divides it by
-    n."""
-
-    @staticmethod
-    def forward(ctx: Any, own: torch.Tensor, batch: int) -> torch.Tensor:
-        ctx.batch, shares = batch, _shares(batch)
-        # shares differ by a row, what is sent may not
-        sent = own.new_zeros(shares[0].stop, *own.shape[1:])
-        sent[: len(own)] = own
-        parts = [torch.empty_like(sent) for _ in shares]
-        distributed.all_gather(parts, sent)
-        each = zip(parts, shares, strict=True)
-        return torch.cat([part[: of.stop - of.start] for part, of in each])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return _summed(gradients[0])[share(ctx.batch)], None
 
 
 class _Sum(torch.autograd.Function):

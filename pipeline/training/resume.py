@@ -27,7 +27,6 @@ class ResumeFile:
         self.written = time.monotonic()
 
     def due(self) -> bool:
-        """Whether `interval` seconds have passed since the last write."""
         return time.monotonic() - self.written >= self.interval
 
     def save(self, state: dict[str, Any]) -> None:
@@ -81,7 +80,6 @@ def random_states() -> dict[str, Any]:
 
 
 def restore_random_states(states: dict[str, Any]) -> None:
-    """Take the generators back to what `random_states` returned."""
     version, internal, gauss = states["python"]
     random.setstate((version, tuple(internal), gauss))
     kind, keys, *rest = states["numpy"]

@@ -30,14 +30,15 @@ BYTES = dict(zip(map(chr, PRINTABLE), PRINTABLE, strict=True))
 BYTES |= {chr(256 + i): byte for i, byte in enumerate(sorted({*range(256)}.difference(PRINTABLE)))}
 
 
-def model_folder(name: str) -> Path | None:
-    """The folder of a model: a path, or where the Hugging Face cache has a name as `org/name`."""
+def model_folder(name: str, file: str = TOKENIZER) -> Path | None:
+    """The folder of a model: a path, or where the Hugging Face cache has a name as `org/name`,
+    known by a file that it holds."""
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import try_to_load_from_cache
 
     try:
-        found = try_to_load_from_cache(name, TOKENIZER)
+        found = try_to_load_from_cache(name, file)
     except ValueError:  # not the form of a name
         return None
     return Path(found).parent if isinstance(found, str) else None

@@ -37,11 +37,7 @@ class Call(NamedTuple):
 
 
 def arm(
-    folder: Path,
-    point: int = 0,
-    error: int = 0,
-    is_torn: bool = False,
-    journal: Path | None = None,
+    folder: Path, point: int = 0, error: int = 0, is_torn: bool = False, journal: Path | None = None
 ) -> None:
     """Count calls below a folder from now on, in this process, which must be a child.
 

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 from commands import fail, succeed
-from corpora import change_params
+from corpora import ROOT, change_params
 
 from pipeline.runtime.process import say
 from stages.check_params import main as check_params
 from stages.common import fail as end_with
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -27,10 +25,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [
-        ("params.yaml", "params.yaml: File exists"),
-        ("x" * 300, "File name too long"),
-    ],
+    [("params.yaml", "params.yaml: File exists"), ("x" * 300, "File name too long")],
 )
 def test_a_path_of_the_wrong_kind_is_a_plain_line(project: Path, output: str, message: str) -> None:
     said = fail(check_params, project, "--output", output)
@@ -73,9 +68,7 @@ SLOW = "import sys\nprint('importing', flush=True)\nfor _ in range(10**9): pass\
 @pytest.mark.parametrize(
     "program", [["stages.check_params", "--output", "x.ok"], ["vse_workbench", "complete"]]
 )
-def test_ctrl_c_while_libraries_are_loaded_is_a_plain_line(
-    tmp_path: Path, program: list[str], module: str
-) -> None:
+def test_ctrl_c_while_libraries_are_loaded(tmp_path: Path, program: list[str], module: str) -> None:
     """A library that never ends its import stands for the seconds that real ones take."""
     (tmp_path / f"{module}.py").write_text(SLOW)
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}

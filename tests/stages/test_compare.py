@@ -29,7 +29,6 @@ def test_the_page_has_the_same_bytes_in_every_process(project, run_stage, run_pr
     *table, verdict, last = process.stderr.splitlines()
     assert last == "compared vse, scan: see r/c.md and r/index.html"
     assert verdict.startswith("scan leads vse by ")
-    assert [line.split()[1] for line in table[2:]] == ["scan", "vse", "chance"]
     text = (project / "r/c.md").read_text()
     assert text.splitlines()[2] == verdict
     assert text.splitlines()[-5:] == table
@@ -38,6 +37,5 @@ def test_the_page_has_the_same_bytes_in_every_process(project, run_stage, run_pr
     run_process("compare", *ARGUMENTS, cwd=project)
     assert (project / "r/index.html").read_bytes() == first
     root = taken_apart(first.decode())
-    assert "Image-text retrieval on shapes" in next(root.find("h1")).text
     assert "knn_margin" in next(root.find("dl", class_="facts")).text
     assert str(project).encode() not in first

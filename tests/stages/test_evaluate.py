@@ -2,28 +2,21 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 from corpora import change_params, write_corpus
+from ranking_cases import a_split
 
 from pipeline.corpus.tables import RELEVANCE
 from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.file import read_query_ranks, read_ranks
-from pipeline.scores.file import SplitScores, read_scores, write_scores
+from pipeline.scores.file import write_scores
 
 
 @pytest.fixture
 def project(tmp_path):
     change_params(tmp_path, evaluation__bootstrap=30)
-    owner = np.repeat(np.arange(20), 2)
-    scores = np.random.default_rng(0).standard_normal((20, 40)) + 2 * np.equal.outer(
-        np.arange(20), owner
-    )
-    ids = [f"{n}.jpg" for n in range(20)]
-    split = SplitScores(
-        scores.astype(np.float32), ids, [str(n) for n in range(40)], [ids[n] for n in owner], ids
-    )
+    split = a_split(images=20, captions=(2,), signal=2)
     write_scores(tmp_path / "vse.h5", {"test": split, "val": split}, {"model": "vse"})
     write_corpus(tmp_path / "corpus", [])
     return tmp_path
@@ -40,9 +33,6 @@ def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
     assert list(content) == ["naive", "inverted_softmax", "protocol"]
     assert list(content["naive"]) == ["i2t", "t2i", "rsum", "hubs", "separation"]
     assert list(content["inverted_softmax"]) == ["transductive", "i2t", "t2i", "rsum", "hubs"]
-    found = np.bincount(read_scores(project / "vse.h5", "test").matrix.argmax(0), minlength=20)
-    shares = {"none": 100 * (found == 0).mean(), "ten": 100 * (found >= 10).mean()}
-    assert content["naive"]["hubs"]["t2i"] == shares
     assert list(content["naive"]["i2t"]) == [metric.name for metric in METRICS]
     record = read_ranks(project / "r/vse.h5")
     low, high = record.intervals["naive"]["rsum"]
@@ -77,15 +67,14 @@ def test_a_subset_is_said_and_its_size_checked(project, run_stage):
     assert "evaluation.subset = 21: the test split has 20 images" in process.stderr
     change_params(project, evaluation={"subset": 0, "folds": 3})
     process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
-    assert process.returncode == 1
     assert "evaluation.folds = 3" in process.stderr
 
 
 def test_extended_positives_stand_beside_and_change_nothing_else(project, run_stage):
     run_stage("evaluate", *ARGUMENTS, *RELEVANT, cwd=project)
     before = json.loads((project / "m/vse.json").read_text())
-    own = [(f"{n // 2}.jpg", str(n), 1.0, n > 3, True) for n in range(40)]
-    more = [("3.jpg", "12", 2.0, True, True), ("elsewhere.jpg", "7", 1.0, True, True)]
+    own = [(f"{n // 2}.jpg", f"c{n}", 1.0, n > 3, True) for n in range(40)]
+    more = [("3.jpg", "c12", 2.0, True, True), ("elsewhere.jpg", "c7", 1.0, True, True)]
     pairs = pd.DataFrame([*own, *more], columns=RELEVANCE.names)
     write_corpus(project / "corpus", [], relevance=pairs)
     change_params(project, corpus={"positives": "file", "positives_path": "pairs.csv"})
@@ -104,6 +93,3 @@ def test_extended_positives_stand_beside_and_change_nothing_else(project, run_st
     assert set(intervals) == {"naive", "inverted_softmax"}
     process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
     assert "corpus.positives = file, without --relevance" in process.stderr
-    write_corpus(project / "corpus", [])
-    process = run_stage("evaluate", *ARGUMENTS, *RELEVANT, cwd=project, check=False)
-    assert "corpus.positives = file: no pair for any image query among 20 images" in process.stderr

@@ -125,9 +125,6 @@ def test_cells_of_a_grid_need_no_detector(network) -> None:
     assert not {"workers", "path", "boxes", "threshold"} & params.keys()
     image = Image.open(load_images(Path("corpus/images.parquet"))["path"][7])
     np.testing.assert_array_equal(file.read([7], "sizes")[0], image.size)
-    width, height = image.size
-    expected = [width / 3, height / 3, width * 2 / 3, height]  # two rows of three share one
-    np.testing.assert_allclose(file.read([7], "boxes")[0][4], expected, rtol=1e-6)
     assert file.read([7], "counts")[0] == 6
     assert (file.read([0], "objects") == -1).all()
 

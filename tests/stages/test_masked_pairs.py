@@ -11,19 +11,14 @@ from pipeline.corpus.tables import CAPTIONS, load_captions, load_images, write_t
 
 RANKING = {"ranking": 1.0, "image_instance": 0.0, "text_instance": 0.0}
 # of each model one epoch of nothing but its ranking loss
+ONE = {"training__epochs": 1, "training__warmup_epochs": 0}
+LAST = {"training__epochs": {"matching": 0, "recurrent": 0, "all": 1}}
+ALONE = {"weights": {"sentence_sentence": 0.0, "image_image": 0.0}}
 RUNS = {
-    "vse": (VSE, {"training__epochs": 1, "training__warmup_epochs": 0}),
-    "scan": (SCAN, {"training__epochs": 1, "training__warmup_epochs": 0}),
-    "dp_rnn": (
-        DP_RNN,
-        {"training__epochs": {"matching": 0, "recurrent": 0, "all": 1}}
-        | {"training__warmup_epochs": 0},
-    ),
-    "two_branch": (
-        TWO_BRANCH,
-        {"training__epochs": 1, "training__warmup_epochs": 0}
-        | {"weights": {"sentence_sentence": 0.0, "image_image": 0.0}},
-    ),
+    "vse": (VSE, ONE),
+    "scan": (SCAN, ONE),
+    "dp_rnn": (DP_RNN, ONE | LAST),
+    "two_branch": (TWO_BRANCH, ONE | ALONE),
     "dual_path": (DUAL_PATH, {"phases": [stage_1(1, weights=RANKING)]}),
 }
 

@@ -1,18 +1,16 @@
 """params.yaml: every wrong value is one line that names its key, and what is right passes."""
 
 import copy
-from pathlib import Path
 
 import pytest
+from corpora import ROOT, holder
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.ranking import LOSSES
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
-from stages.params import INHERITED, NAMED, TRACKED, Params, filled, find_problems, load_params
-
-ROOT = Path(__file__).resolve().parents[2]
+from stages.params import INHERITED, NAMED, Params, filled, find_problems, load_params
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +34,6 @@ SECTIONS = sorted({leaf[:depth] for leaf in LEAVES for depth in range(1, len(lea
 OPEN = [(name,) for name in NAMED]  # any key is right there
 
 
-def holder(values, path):
-    for key in path[:-1]:
-        values = values[key]
-    return values
-
-
 def changed(**changes):
     """The default values with keys set, `__` for a dot."""
     values = copy.deepcopy(DEFAULTS)
@@ -56,15 +48,11 @@ def problems(values):
 
 
 @given(st.sampled_from([path for path in LEAVES + SECTIONS if path[0] not in NAMED]))
-def test_missing_key_has_its_default_or_is_named(path):
+def test_missing_key_has_its_default(path):
     values = changed()
     del holder(values, path)[path[-1]]
-    key = ".".join(path)
-    if len(path) == 1 or key in TRACKED:
-        assert f" {key} is missing; add it with: vse complete" in problems(values)
-    else:
-        assert problems(values) == ""
-        assert filled(values) == filled(DEFAULTS)
+    assert problems(values) == ""
+    assert Params.model_validate(filled(values)) == Params.model_validate(filled(DEFAULTS))
 
 
 @given(st.sampled_from(LEAVES), st.sampled_from([{}, [{}], b"x", float("nan"), -1]))
@@ -104,6 +92,7 @@ def phases(first=(), second=()):
     return {"dual_path__phases": changed}
 
 
+C4 = {"detector__architecture": "c4_resnet101", "image_features__weights": "random"}
 SAMPLED = {"dual_path__sampled_classes": 9}
 ACCUMULATED = {"dual_path__training__accumulate": 4, **phases((), {"epochs": 0})}
 
@@ -119,6 +108,10 @@ def rerank(**changes):
     return {"rerank": {"mine": RERANK | changes}}
 
 
+def external(**changes):
+    return {"external": {"mine": {"folder": "."} | changes}}
+
+
 def average(**changes):
     return {"average_scores": {"mine": AVERAGE | changes}}
 
@@ -126,6 +119,10 @@ def average(**changes):
 def dp_rnn(recurrent, *epochs):
     named = dict(zip(("matching", "recurrent", "all"), epochs, strict=True))
     return {"dp_rnn__recurrent": recurrent, "dp_rnn__training__epochs": named}
+
+
+def fisher(**changes):
+    return {f"sentences__fisher__{key}": value for key, value in changes.items()}
 
 
 def search(**changes):
@@ -148,8 +145,8 @@ def search(**changes):
         {"evaluation__folds": 5},
         {"evaluation__subset": 1000},
         {"sentences__mean_vector__pca": 101},  # another encoding is chosen
-        {"sentences__fisher__mixture": "gmm+lmm+hglmm", "sentences__fisher__pca": "none"},
-        {"sentences__fisher__mixture": "gmm+hglmm", "sentences__fisher__pca": 1024},
+        fisher(mixture="gmm+lmm+hglmm", pca="none"),
+        fisher(mixture="gmm+hglmm", pca=1024),
         {"vse__word_dim": 7, "vse__word_vectors": "random"},
         *({"loss": loss, "vse__training__epochs": 1} for loss in ("sum_margin", "infonce")),
         {"regions__source": "tsv", "regions__path": "docs"},
@@ -157,11 +154,7 @@ def search(**changes):
         dp_rnn(True, 0, 0, 1),
         dp_rnn(False, 1, 0, 0),
         {"dp_rnn__matching": "scan", "dp_rnn__pooling": "lse"},
-        {
-            "detector__architecture": "c4_resnet101",
-            "detector__weights": "dvc.yaml",
-            "image_features__weights": "random",
-        },
+        C4 | {"detector__weights": "dvc.yaml"},
         *({"corpus__val_images": number} for number in (1, 1000, 0.1, 0.999)),
         {"vse__training__clip": 1.0},
         ACCUMULATED,
@@ -207,24 +200,18 @@ COMPONENTS = "must be a whole number from 1, or none"
         ),
         ({"training__clip": -1}, "training.clip = -1: must be greater than or equal to 0"),
         ({"vse__training__lr_warmup_epochs": 9}, "must be below epochs = 9; 0: none"),
-        ({"scan__training__accumulate": 4}, "unknown key; a ranking loss takes its negatives from"),
-        (
-            {"dual_path__training__accumulate": 4},
-            "= 4: the ranking loss of 'stage_2' takes its neg",
-        ),
+        ({"scan__training__accumulate": 4}, "unknown key"),
+        ({"dual_path__training__accumulate": 4}, "the ranking loss of 'stage_2' takes its neg"),
         (SAMPLED | ACCUMULATED, "accumulate = 4: must be 1 with dual_path.sampled_classes = 9"),
-        ({"dual_path__training__warmup_epochs": 1}, "unknown key; its phases choose their losses"),
-        ({"cca__training": {"lr": 0.1}}, "unknown key; it is fitted at once, without epochs"),
+        ({"dual_path__training__warmup_epochs": 1}, "unknown key"),
+        ({"cca__training": {"lr": 0.1}}, "unknown key"),
         ({"detector__weights": "no.pth"}, "no such file"),
         ({"detector__names": "no/folder"}, "no such folder"),
         ({"detector__anchors": [[1.0]] * 5}, "detector.anchors"),
         ({"detector__anchors": [[1.0], [2.0, 3.0]]}, "detector.anchors"),
         ({"image_features__layers": ["layer1", "layer3.1"]}, "image_features.layers"),
         ({"dataset": "captions_csv"}, "has no boxes to learn from"),
-        (
-            {"detector__architecture": "c4_resnet101", "image_features__weights": "random"},
-            "the c4_resnet101 is not trained here",
-        ),
+        (C4, "the c4_resnet101 is not trained here"),
         ({"image_features__model": "resnet34"}, "a 'fpn_resnet18' does not hold a 'resnet34'"),
         ({"image_features__weights": "no.pth"}, "no such file"),
         ({"image_features__weights": "a\0b"}, "image_features.weights"),
@@ -239,40 +226,27 @@ COMPONENTS = "must be a whole number from 1, or none"
         ({"regions__path": "x.tsv"}, "must be null when source is 'detector'"),
         ({"regions__source": "butd_h5"}, "needs the path of its files"),
         ({"regions__source": "tsv", "regions__path": "gone"}, "no such file or folder"),
+        ({"regions__min": "x"}, "regions.min = 'x': must be"),  # and not judged beside max
         ({"regions__min": 101}, "must not exceed regions.max = 100"),
         ({"sentences__tfidf__stop_words": "no.txt"}, "no such file"),
         ({"sentences__tfidf__wordnet": "no/folder"}, "no such folder"),
-        ({"sentences__fisher__ica": 101}, "must not exceed 100, that is vocabulary.dim"),
-        ({"sentences__fisher__centres": 1}, "must not exceed 64, that is 2 x centres x"),
-        (
-            {"sentences__fisher__mixture": "gmm+hglmm", "sentences__fisher__pca": 1025},
-            "must not exceed 1024, that is 2 x centres x width of a word vector",
-        ),
         *(
-            ({"sentences__fisher__mixture": value}, f"mixture = {value!r}: {MIXTURES}")
+            (fisher(mixture=value), f"mixture = {value!r}: {MIXTURES}")
             for value in ("", "gmm+", "gmm+gmm", "gmm + lmm", ["gmm"], None)
         ),
         *(
             ({"sentences__fisher__pca": value}, f"pca = {value!r}: {COMPONENTS}")
             for value in (0, 1.5, True, "None", None)
         ),
-        (
-            {"sentences__mean_vector__pca": 101, "sentences__encoding": "mean_vector"},
-            "must not exceed 100, that is vocabulary.dim",
-        ),
-        (
-            {"sentences__tfidf__pca": 3001, "sentences__encoding": "tfidf"},
-            "must not exceed 3000, that is sentences.tfidf.terms",
-        ),
-        ({"inference__criteria": "csls"}, "must be a list, such as [csls]"),
+        ({"inference__criteria": "csls"}, "must be a valid list"),
         ({"inference__criteria": []}, "must not be empty"),
         (
             {"scoring__keep": "embeddings", "inference__criteria": ["csls", "hungarian"]},
             "scoring.keep = 'embeddings': inference.criteria names hungarian",
         ),
         (
-            {"evaluation__folds": 5, "evaluation__subset": 1000},
-            "evaluation.subset = 1000: must be 0 with folds = 5: the first images are ranked at",
+            {"evaluation__folds": 5, "evaluation__subset": 9},
+            "subset = 9: must be 0 with folds = 5",
         ),
         ({"dual_path__crop": 129}, "must not exceed dual_path.resize = 128"),
         ({"dual_path__phases": PHASES[1:]}, "'stage_2' comes first and trains image_cnn while"),
@@ -296,6 +270,12 @@ COMPONENTS = "must be a whole number from 1, or none"
             ({"corpus__val_images": value}, f"corpus.val_images = {value!r}: {HELD_OUT}")
             for value in (0, 1.0, 0.0, 1.5, "0.1", True, None)
         ),
+        ({"shapes__objects": [5, 3]}, "shapes.objects = [5, 3]: must be fewest, then most"),
+        ({"corpus__positives": "cxc"}, "positives_path = None: must name a file inside raw"),
+        ({"corpus__positives": "file"}, "positives_path = None: must name a file inside raw"),
+        ({"corpus__mask_positives": True}, "mask_positives = True: needs corpus.positives"),
+        ({"runtime__extraction__workers": 2}, "needs a number of rows"),
+        ({"runtime__extraction__engine": "ray"}, "needs a number of rows"),
         (average(members=["cca"]), "members = ['cca']: must be 2 to 4 names"),
         (average(members=["cca", "cca"]), "members = ['cca', 'cca']: cca twice; use weights"),
         (average(members=["cca", "../x"]), "'../x': a name has letters, digits, _ and - alone"),
@@ -306,6 +286,13 @@ COMPONENTS = "must be a whole number from 1, or none"
         (average(weights=[1]), "weights = [1.0]: must be 2 numbers, one for each member, or nul"),
         (average(weights=[1, 0]), "average_scores.mine.weights.1 = 0: must be greater than 0"),
         (average(normalize="z"), "unknown key; did you mean normalise?"),
+        (average(members=["cca", "{x}"]), "'{x}': a name has letters, digits, _ and - alone"),
+        (external(), "mine: has no key but folder; expected are either scores, with or without"),
+        (external(**SCORES | PAIR), "mine: has scores, images, captions; expected are either sco"),
+        (external(scores="no.npy"), "external.mine.scores = 'no.npy': no such file in ."),
+        (external(folder="docs", scores="../x"), "'../x': must be the name of a file in docs"),
+        (external(folder="gone", scores="a.npy"), "external.mine.folder = 'gone': no such file"),
+        (external(score="a"), "external.mine.score = 'a': unknown key; did you mean scores?"),
         ({"average_scores": {"mine": 3}}, "must be a section with keys members, weights, norm"),
     ],
     ids=str,
@@ -326,32 +313,6 @@ def test_a_value_of_one_model_wins_over_that_of_all():
     assert clips == dict.fromkeys(INHERITED, 0.0) | shared | {"vse": 1.5}
     assert {getattr(params, name).training.precision for name in INHERITED} == {"bf16"}
     assert params.model("vse").used("vse")["vse"]["training"]["precision"] == "bf16"
-
-
-KINDS = (
-    "expected are either scores, with or without val_scores, or images and captions, with or "
-    "without similarity"
-)
-
-
-@pytest.mark.parametrize(
-    ("external", "words"),
-    [
-        ({"folder": "."}, f": has no key but folder; {KINDS}"),
-        (SCORES | PAIR, f": has scores, images, captions; {KINDS}"),
-        (SCORES | {"scores": "nowhere.npy"}, ".scores = 'nowhere.npy': no such file in ."),
-        (
-            {"folder": "docs", "scores": "../params.yaml"},
-            ".scores = '../params.yaml': must be the name of a file in docs",
-        ),
-        ({"folder": "gone", "scores": "a.npy"}, ".folder = 'gone': no such file or folder"),
-        ({"folder": ".", "score": "a"}, ".score = 'a': unknown key; did you mean scores?"),
-    ],
-)
-def test_wrong_external_items_are_named(external, words):
-    text = problems(changed(external={"mine": external}))
-    assert text.startswith(f"external.mine{words}")
-    assert "\n" not in text
 
 
 @pytest.mark.parametrize(
@@ -393,12 +354,3 @@ def test_a_corpus_is_called_by_its_folder_where_files_choose_the_reader():
     assert load_params().corpus_name == "shapes"
     automatic = load_params().model_copy(update={"dataset": "auto", "raw": "../raw/flickr8k/"})
     assert automatic.corpus_name == "flickr8k"
-
-
-def test_thousands_of_unknown_keys_are_counted(tmp_path):
-    (tmp_path / "params.yaml").write_text("".join(f"k{n}: 1\n" for n in range(3000)))
-    with pytest.raises(
-        WorkbenchError, match=r"(?s)3\d\d\d problems.*and [23],\d\d\d more"
-    ) as error:
-        load_params(tmp_path / "params.yaml")
-    assert len(str(error.value).splitlines()) < 110

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from clone import ROOT
 from commands import fail, succeed
 from model_runs import CCA, VSE
-from tiny_inputs import ROOT, options, write_inputs, write_sentences
+from tiny_inputs import write_inputs, write_sentences
 
-from stages.score import main as score_stage
 from stages.train import main as train_stage
 
 pytestmark = pytest.mark.slow
@@ -104,12 +104,8 @@ def test_what_one_process_does_is_not_started_by_torchrun(world, monkeypatch):
     told = {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "2"}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    scoring = [*options(), "--checkpoint", "c", "--output", "s.h5"]
-    message = fail(score_stage, world, "vse", *scoring)
-    assert "error: score is the work of one process" in message
-    assert "cca is fitted at once, by one process" in fail(
-        train_stage, world, *CCA.training_command()
-    )
+    message = fail(train_stage, world, *CCA.training_command())
+    assert "cca is fitted at once, by one process" in message
 
 
 def test_processes_change_nothing_for_a_model_that_is_fitted_at_once(world):

@@ -5,14 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from corpora import ROOT
 
 from stages.params import load_params
 from stages.registries import REGISTRIES, check_registries, chosen_modules
 
-ROOT = Path(__file__).resolve().parents[2]
 MODEL = "def prepare(): ...\ndef scorer(): ...\n"
 PARAMS = "from pipeline.runtime.section import Section\nCONFIG = Section\n"
 
@@ -28,7 +27,8 @@ def clone(tmp_path_factory):
     for name in ("pipeline", "models", "stages"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "data/raw", folder / "data/raw")
-    shutil.copy(ROOT / "params.yaml", folder)
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, folder)
     return folder
 
 
@@ -45,13 +45,12 @@ def check(folder):
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"models/losses/mine.py": "MARGIN = 1\n"}, "mine.py: offers no ranking loss; it must"),
         (
             {"models/mine/__init__.py": "", "models/mine/model.py": MODEL},
             "models/mine/params.py: missing; the folder has a model.py, so that it is a model",
         ),
         (model_files("mine", ""), "models/mine/model.py: offers no prepare and no scorer"),
-        (model_files("mine"), "section mine is missing; add it with: vse complete"),
+        (model_files("mine"), "params.yaml: mine missing"),
         (model_files("corpus"), "models/corpus: corpus is a section of params.yaml already"),
     ],
 )

@@ -1,55 +1,32 @@
 """`python -m stages.score vse`: the scores, where the sizes come from, and what must fit."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
-from commands import fail, succeed
-from tiny_inputs import (
-    DIM,
-    WORDS,
-    options,
-    write_image_features,
-    write_inputs,
-    write_vocabulary,
-)
+from commands import succeed
+from corpora import ROOT
+from model_runs import VSE
+from tiny_inputs import DIM, WORDS, write_image_features, write_inputs, write_vocabulary
 
 from models.base.registry import models_with
-from models.vse.network import VSE
-from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.evaluation.file import read_query_ranks
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import EMBEDDINGS, TEXTS, read_scores
-from pipeline.storage.checkpoint import Description, feature_identity, write_checkpoint
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from stages.evaluate import main as evaluate
 from stages.score import main
 
-ROOT = Path(__file__).resolve().parents[2]
-
-COMMAND = ["vse", *options(), "--checkpoint", "vse.safetensors", "--output", "vse.h5"]
-SIZES = {"image_dim": DIM, "vocabulary_size": len(WORDS) + 2}
-SIZES |= {"word_dim": 6, "hidden": 5, "dim": 7}
-
 
 @pytest.fixture
 def folder(tmp_path):
     write_inputs(tmp_path)
-    torch.manual_seed(0)
-    inputs = {"vocabulary_sha256": Vocabulary.load(tmp_path / "vocabulary").sha256}
-    inputs |= feature_identity(FeatureFile(tmp_path / "image.h5").attributes)
-    description = Description(
-        model="vse", architecture=SIZES, params={}, inputs=inputs, epoch=1, val_rsum=1.0
-    )
-    write_checkpoint(tmp_path / "vse.safetensors", VSE(**SIZES).state_dict(), description)
+    VSE.train(tmp_path)
     return tmp_path
 
 
 def test_kept_embeddings_are_evaluated_as_the_scores_are(folder):
     for kind in ("scores", "embeddings"):
-        arguments = [word.replace("vse.h5", f"{kind}/vse.h5") for word in COMMAND]
+        arguments = [word.replace("out/vse.h5", f"{kind}/vse.h5") for word in VSE.scoring_command()]
         succeed(main, folder, *arguments, "--keep", kind)
         files = ["--metrics", f"{kind}.json", "--ranks", f"{kind}-ranks/vse.h5"]
         succeed(evaluate, folder, "--scores", f"{kind}/vse.h5", *files)
@@ -73,10 +50,10 @@ def test_inputs_that_it_was_not_trained_with_are_refused(folder):
     ids = FeatureFile(folder / "image.h5").ids
     values = np.ones((len(ids), DIM), np.float16)
     write_image_features(folder, ids, values, layer="layer2", weights_sha256="c" * 64)
-    message = fail(main, folder, *COMMAND)
+    message = VSE.not_scored(folder)
     assert "features layer layer2 (trained with layer1)" in message
     assert "features weights sha256 cccc" in message
     write_vocabulary(folder, WORDS[::-1])
-    assert "does not fit its inputs: vocabulary sha256" in fail(main, folder, *COMMAND)
-    (folder / "vse.safetensors").unlink()
-    assert "vse.safetensors: no such checkpoint" in fail(main, folder, *COMMAND)
+    assert "does not fit its inputs: vocabulary sha256" in VSE.not_scored(folder)
+    (folder / "out/vse.safetensors").unlink()
+    assert "vse.safetensors: no such checkpoint" in VSE.not_scored(folder)

@@ -21,15 +21,12 @@ def world(tmp_path_factory):
 
 
 def test_keeps_the_best_epoch_and_leaves_no_work(folder):
-    _, curve = VSE.results(folder)
-    rows = [line.split("\t") for line in curve.decode().splitlines()]
-    assert rows[0][:4] == ["epoch", "phase", "loss", "val_rsum"]
-    losses = ["sum_margin", "max_margin", "max_margin", "max_margin"]
-    assert [row[:2] for row in rows[1:]] == [[str(n + 1), loss] for n, loss in enumerate(losses)]
-    described = VSE.checkpoint(folder).description
-    best = max(rows[1:], key=lambda row: float(row[3]))
-    assert described.epoch == int(best[0])
-    assert described.val_rsum == pytest.approx(float(best[3]), rel=1e-5)
+    curve, described = VSE.curve(folder), VSE.checkpoint(folder).description
+    assert list(curve)[:4] == ["epoch", "phase", "loss", "val_rsum"]
+    assert curve["phase"].tolist() == ["sum_margin", "max_margin", "max_margin", "max_margin"]
+    best = curve.loc[curve["val_rsum"].idxmax()]
+    assert described.epoch == best["epoch"]
+    assert described.val_rsum == pytest.approx(best["val_rsum"], rel=1e-5)
     assert set(described.params) == {"loss", "ranking", "seed", "vse"}
     assert not list((folder / "data/.work").iterdir())
 

@@ -1,25 +1,32 @@
 """Small weights of the bottom-up detector, in both layouts that others publish."""
 
+import math
+
 import torch
 
 from models.detector.c4 import C4Detector
+from models.detector.c4.backbone import NormedConv
 
 PREDICTOR = "roi_heads.box_predictor."
 RPN = "proposal_generator.rpn_head."
-SMALL = {"width": 4, "blocks": (1, 2, 1, 1), "hidden": 8, "embedding": 3, "attribute_hidden": 5}
-SMALL |= {"proposals": 12, "short_side": 90, "long_side": 140}
+SMALL = {"width": 4, "blocks": (1, 2, 1, 2), "hidden": 8, "embedding": 3, "attribute_hidden": 5}
+SMALL |= {"candidates": 60, "proposals": 9, "short_side": 90, "long_side": 140}
 
 
-def small() -> C4Detector:
-    torch.manual_seed(0)
-    network = C4Detector([f"o{i}" for i in range(5)], [f"a{i}" for i in range(4)], **SMALL).eval()
-    for name, value in network.state_dict().items():
-        if "norm" in name:
-            value.uniform_(0.5, 1.5)
-        elif name.startswith((RPN + "anchor", RPN + "objectness")):
-            value.normal_(std=0.01)
-    head = network.proposal_generator.rpn_head.objectness_logits
-    head.weight.data[:12], head.bias.data[:12] = 0, 0  # airsplay's layout has no such rows
+def small(objects: int = 5, attributes: int = 4, **sizes: object) -> C4Detector:
+    """With weights that tell regions apart."""
+    names = [f"o{i}" for i in range(objects)], [f"a{i}" for i in range(attributes)]
+    network = C4Detector(*names, **{**SMALL, **sizes}).eval()
+    generator = torch.Generator().manual_seed(7)
+    for module in network.modules():
+        if isinstance(module, NormedConv):
+            for name in ("weight", "bias", "running_mean", "running_var"):
+                getattr(module.norm, name).uniform_(0.5, 1.5, generator=generator)
+        elif isinstance(module, torch.nn.Conv2d | torch.nn.Linear):
+            spread = 2 / math.sqrt(module.weight[0].numel())
+            module.weight.data.normal_(std=spread, generator=generator)
+            module.bias.data.normal_(std=0.1, generator=generator)
+    network.proposal_generator.rpn_head.anchor_deltas.weight.data *= 0.02
     return network
 
 

@@ -1,12 +1,16 @@
 """A stage's command run in this process: a process of its own takes seconds to import torch."""
 
 import subprocess
+from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import pytest
 from click.testing import CliRunner
+
+from pipeline.runtime.errors import WorkbenchError
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,13 @@ def invoke(command: click.Command, folder: Path, *arguments: object) -> tuple[in
     """Exit code and standard error of a run that may succeed or fail."""
     done = run_command(command, *arguments, folder=folder)
     return done.returncode, done.stderr
+
+
+def refusal(call: Callable[..., object], *arguments: object, **named: object) -> str:
+    """The message of what must end with a plain error, and the hint in the next line."""
+    with pytest.raises(WorkbenchError) as caught:
+        call(*arguments, **named)
+    return str(caught.value)
 
 
 def git(*words: object, folder: Path | str = ".") -> str:

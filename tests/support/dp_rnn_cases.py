@@ -1,37 +1,30 @@
-"""A small DP-RNN in its last phase and a split of random regions and captions for it."""
-
-from types import SimpleNamespace
+"""A small split of random regions and captions, and a DP-RNN in its last phase for it."""
 
 import numpy as np
 import torch
 
 from models.dp_rnn.network import DPRNN
 from pipeline.inputs.batches import Split
+from pipeline.inputs.regions import Regions
+from pipeline.inputs.sources import TokenRows
 
 CPU = torch.device("cpu")
+DESCRIBED = np.repeat(np.arange(7), [2, 3, 1, 2, 3, 1, 2])
 
 
-class Regions(SimpleNamespace):
-    def to(self, device):
-        return self
-
-
-def toy_split(images=7, captions=11):
-    generator = torch.Generator().manual_seed(0)
-    features, positions = (torch.rand(images, 4, n, generator=generator) for n in (5, 4))
-    counts = torch.randint(1, 5, (images,), generator=generator)
-    tokens = torch.randint(1, 9, (captions, 3), generator=generator)
-    lengths = torch.randint(1, 4, (captions,), generator=generator)
-    ids = [f"i{n}" for n in range(images)]
+def toy_split(counts=(4, 2, 3, 1, 1, 4, 4), words=4):
+    """Seven images with so many of 4 regions each and 1 to 3 captions of 1 to `words` words."""
+    generator, random = torch.Generator().manual_seed(0), np.random.default_rng(0)
+    features, positions = (torch.rand(7, 4, n, generator=generator) for n in (5, 4))
+    counts, ids = torch.tensor(counts), [f"i{n}" for n in range(7)]
+    captions = [random.integers(1, 9, random.integers(1, words + 1)).tolist() for _ in DESCRIBED]
     return Split(
         image_ids=ids,
         image_groups=ids,
-        caption_ids=[f"c{n}" for n in range(captions)],
-        described=np.arange(captions) % images,
-        images=lambda rows: Regions(
-            features=features[rows], positions=positions[rows], counts=counts[rows]
-        ),
-        captions=lambda rows: (tokens[rows], lengths[rows]),
+        caption_ids=[f"c{n}" for n in range(len(captions))],
+        described=DESCRIBED,
+        images=lambda rows: Regions(features[rows], positions[rows], counts[rows]),
+        captions=TokenRows(captions),
     )
 
 

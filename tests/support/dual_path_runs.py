@@ -1,18 +1,11 @@
 """The stages around a tiny dual path on coloured images, for the tests that train it."""
 
-from contextlib import chdir
-from types import SimpleNamespace
-
-import torch
 from commands import succeed
 from model_runs import ModelRuns
 from tiny_inputs import CLASSES, DUAL_PATH, NETWORK, PATHS, write_coloured_images
 
-from models.dual_path import model
-from pipeline.inputs.files import Inputs
 from stages.cluster_pseudo_classes import main as cluster
 from stages.extract_image_features import main as extract
-from stages.params import load_params
 from stages.train_detector import main as make_detector
 
 DETECTOR = ["--images", PATHS["images"], "--boxes", "corpus/boxes.parquet"]
@@ -61,16 +54,3 @@ def losses(folder, **changes):
     """Of an epoch of each stage."""
     RUN.train(folder, **changes, phases=[stage_1(1), stage_2(1)])
     return RUN.curve(folder)["loss"].tolist()
-
-
-def prepared(folder):
-    """Model, optimiser, phases and batches of a training with the parameters as they are."""
-    with chdir(folder):
-        inputs = Inputs(**options_as_paths(folder))
-        job = model.prepare(load_params().model("dual_path"), inputs, torch.device("cpu"))
-    names = ("model", "optimiser", "phases", "batches")
-    return SimpleNamespace(**dict(zip(names, job.run.args, strict=False)))
-
-
-def options_as_paths(folder):
-    return {key: folder / path for key, path in (PATHS | RUN.inputs).items()}

@@ -1,10 +1,5 @@
 """The stages around a tiny two-branch network that is fine-tuned on coloured images."""
 
-from contextlib import chdir
-from pathlib import Path
-from types import SimpleNamespace
-
-import torch
 from commands import succeed
 from dual_path_runs import FEATURES
 from model_runs import ModelRuns
@@ -20,11 +15,7 @@ from tiny_inputs import (
     write_sentences,
 )
 
-from models.two_branch import model
-from pipeline.inputs.files import Inputs
-from pipeline.runtime.repeatable import seed_everything
 from stages.extract_image_features import main as extract
-from stages.params import load_params
 
 PHASE = {"epochs": 2, "lr": 0.003, "batch_size": 8, "resize": SIDE, "crop": SIDE - 4}
 PHASE |= {"flip": False, "workers": 0}
@@ -51,18 +42,3 @@ def write_own_sentences(folder):
 def extracted(folder, **changes):
     RUN.set_params(folder, **changes)
     succeed(extract, folder, *EXTRACT)
-
-
-def inputs(folder):
-    return Inputs(**{key: Path(folder) / path for key, path in (PATHS | RUN.inputs).items()})
-
-
-def prepared(folder):
-    """Model, optimiser, phases and architecture of a training with the parameters as they are."""
-    with chdir(folder):
-        params = load_params()
-        seed_everything(params.seed)
-        job = model.prepare(params.model("two_branch"), inputs(folder), torch.device("cpu"))
-    names = ("model", "optimiser", "phases", "batches", "score")
-    made = dict(zip(names, job.run.args, strict=False))
-    return SimpleNamespace(**made, architecture=job.architecture)

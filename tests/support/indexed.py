@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
+from commands import succeed
 from corpora import write_corpus
 from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_params, write_vocabulary
@@ -90,13 +90,6 @@ def draw_corpus(folder):
     write_corpus(folder / "corpus", images, captions)
 
 
-def run(command, *arguments):
-    result = CliRunner().invoke(command, list(map(str, arguments)))
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
 def make_world(folder):
     """A folder as after `dvc repro`, of drawn weights: the repository's dvc.yaml says where."""
     shutil.copy(encode_sentences.__file__.replace("stages/encode_sentences.py", "dvc.yaml"), folder)
@@ -115,7 +108,7 @@ def make_world(folder):
             (encode_sentences, "captions vocabulary output encoder"),
         ):
             paths = stage_paths(stage.__name__.split(".")[-1], names.split())
-            assert run(stage.main, *as_options(paths)).exit_code == 0
+            succeed(stage.main, folder, *as_options(paths))
         for model in NETWORKS:
             draw_weights(model)
             put_scores(model)
@@ -125,8 +118,7 @@ def make_world(folder):
 
 def put_scores(model):
     every = ["--shortlist", 50] if model == "dp_rnn" else []
-    result = run(score.main, model, *as_options(files_of(model)), *every)
-    assert result.exit_code == 0, result.output
+    succeed(score.main, ".", model, *as_options(files_of(model)), *every)
 
 
 def describe_regions(**attributes):
@@ -153,7 +145,7 @@ def draw_weights(model, seed=0, **changed):
     sizes = {"image_dim": read.sizes["image_dim"]} | sizes | changed
     if model == "dual_path":
         path = stage_paths("extract_image_features", ("network",))["network"]
-        sizes |= open_network(path, read.features).architecture
+        sizes |= open_network(path, read.features)[1]
     torch.manual_seed(seed)
     network = kind(**sizes)
     state = network.state_dict()

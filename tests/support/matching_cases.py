@@ -5,28 +5,28 @@ import torch
 from models.dp_rnn.matching import MultiAttention
 
 
+def attended(queries, contexts, temperature, seen=None):
+    """Of unit queries (Q, K) and contexts (C, K) without padding: cosines (Q,) with what each query
+    attends to, and weights (Q, C), one vector at a time (Chen and Luo 2020, eq. 4-6).
+
+    seen: the contexts that are weighted, where they are others than those compared.
+    """
+    cosines = torch.stack([torch.stack([q @ c for c in contexts]) for q in queries]).clamp_min(0)
+    norms = cosines.square().sum(0).clamp_min(1e-16).sqrt()
+    weights = torch.softmax(temperature * cosines / norms, 1)
+    seen = contexts if seen is None else seen
+    found = [sum(a * c for a, c in zip(row, seen, strict=True)) for row in weights]
+    result = [q @ t / t.norm().clamp_min(1e-7) for q, t in zip(queries, found, strict=True)]
+    return torch.stack(result), weights
+
+
 def slow_similarity(objects, words, orientation, temperature, direction, beta):
     """Eq. 4 to 12 for one image (k, K) and one caption (n, K) without padding, as they are given:
     of unit vectors it is the other form."""
     queries, contexts = (words, objects) if orientation == "word" else (objects, words)
-    positive = [[max(cosine(q, c), 0.0 * q[0]) for c in contexts] for q in queries]
-    total = 0.0
-    shares = [torch.exp(beta * (direction @ q)) for q in queries]
-    for q, query in enumerate(queries):
-        logits = []
-        for c in range(len(contexts)):
-            norm = sum(positive[other][c] ** 2 for other in range(len(queries)))
-            norm = norm.sqrt() if norm > 0 else norm + 1.0
-            logits.append(torch.exp(temperature * positive[q][c] / norm))
-        attended = sum(
-            e / sum(logits) * context for e, context in zip(logits, contexts, strict=True)
-        )
-        total = total + shares[q] / sum(shares) * cosine(query, attended)
-    return total
-
-
-def cosine(left, right):
-    return left @ right / (left.norm() * right.norm())
+    cosines, _ = attended(unit(queries), unit(contexts), temperature, contexts)
+    shares = torch.stack([torch.exp(beta * (direction @ query)) for query in queries])
+    return (shares / shares.sum() * cosines).sum()
 
 
 def unit(vectors):

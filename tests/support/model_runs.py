@@ -1,17 +1,23 @@
 """A model's stages on the inputs of `tiny_inputs`, run in this process."""
 
+from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import torch
 from commands import fail, succeed
-from tiny_inputs import REGIONS, SENTENCES, options, write_params
+from tiny_inputs import PATHS, REGIONS, SENTENCES, options, write_params
 
+from models.base.registry import model_function
+from pipeline.inputs.files import Inputs
+from pipeline.runtime.repeatable import seed_everything
 from pipeline.scores.file import SplitScores, read_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from stages.evaluate import main as evaluate_stage
-from stages.params import Params
+from stages.params import Params, load_params
 from stages.score import main as score_stage
 from stages.train import main as train_stage
 
@@ -30,6 +36,21 @@ class ModelRuns:
     inputs: dict[str, str] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
     scoring: tuple[str, ...] = ()
+
+    def paths(self, folder: Path) -> dict[str, Path]:
+        return {key: folder / path for key, path in (PATHS | self.inputs).items()}
+
+    def prepared(self, folder: Path) -> SimpleNamespace:
+        """The parts of a training with the parameters as they are."""
+        with chdir(folder):
+            params = load_params()
+            seed_everything(params.seed)
+            inputs = Inputs(**self.paths(folder))
+            prepare = model_function(self.name, "prepare")
+            job = prepare(params.model(self.name), inputs, torch.device("cpu"))
+        names = ("settings", "name", "model", "phases", "batches", "score")
+        made = dict(zip(names, job.run.args, strict=False))
+        return SimpleNamespace(**made, architecture=job.architecture)
 
     def training_command(self, **inputs: str) -> list[str]:
         outputs = ["--output", f"out/{self.name}.safetensors", "--curve", f"out/{self.name}.tsv"]

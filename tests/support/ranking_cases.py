@@ -43,11 +43,6 @@ def relevance_by_sorting(scores, image_groups, caption_groups):
     }
 
 
-def ranks_by_sorting(scores, image_groups, caption_groups):
-    truth = relevance_by_sorting(scores, image_groups, caption_groups)
-    return tuple([line.index(True) + 1 for line in lines] for lines in truth.values())
-
-
 def equal(ranks, i2t, t2i):
     np.testing.assert_array_equal(ranks.i2t, i2t)
     np.testing.assert_array_equal(ranks.t2i, t2i)
@@ -75,12 +70,11 @@ def five_each(images):
     return np.arange(images), np.repeat(np.arange(images), 5)
 
 
-def no_better(summary, chance, slack=1e-9, columns=COLUMNS):
-    """slack: share of the chance value by which a figure may be better."""
-    for column in columns:
+def no_better(summary, chance):
+    for column in COLUMNS:
         sign = 1 if column.better == "larger" else -1
         value = column.of(chance)
-        assert sign * (column.of(summary) - value) <= slack * value, column.label
+        assert sign * (column.of(summary) - value) <= 1e-9 * value, column.label
 
 
 def drawn_slowly(fold, resamples, random, metrics=None):

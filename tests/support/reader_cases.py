@@ -25,6 +25,15 @@ def options(seed=0, workers=1, **changed):
     return Options(seed, CorpusConfig(**own["corpus"]), ShapesConfig(**own["shapes"]), workers)
 
 
+def record(name, split, *captions, first=0, **more):
+    """An image of a Karpathy JSON; first: the id of its first caption."""
+    sentences = [
+        {"raw": text, "tokens": text.lower().rstrip(".").split(), "sentid": first + n, "imgid": 7}
+        for n, text in enumerate(captions)
+    ]
+    return {"filename": name, "split": split, "sentences": sentences, "imgid": 7, **more}
+
+
 def save_images(folder: Path, *names: str) -> None:
     for n, name in enumerate(names):
         path = folder / name

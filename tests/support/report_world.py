@@ -122,6 +122,11 @@ def put_phrases(folder, *names):
     return read_rows([folder / f"metrics/{name}.json" for name in names])
 
 
+def cells(line):
+    """Of a line of a table in Markdown."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
 def results_of(folder, *names):
     metrics = [folder / f"metrics/{name}.json" for name in names]
     return read_results(metrics, [folder / f"ranks/{name}.h5" for name in names])

@@ -17,13 +17,20 @@ WORLD = load_world(RAW / "world.yaml")
 SIDE = 128
 
 KINDS = {"object": "shapes", "colour": "colours", "size": "sizes", "texture": "textures"}
-MEANING = {
-    word: (kind, name)
-    for kind, table in KINDS.items()
-    for name, entry in PLAIN[table].items()
-    for words in [entry["words"], entry["synonyms"]]
-    for word in [*words, *(words.values() if isinstance(words, dict) else [])]
-}
+
+
+def meanings(*lists):
+    """(kind, name) by word of these lists of an entry, singular and plural."""
+    return {
+        word: (kind, name)
+        for kind, table in KINDS.items()
+        for name, entry in PLAIN[table].items()
+        for words in map(entry.get, lists)
+        for word in [*words, *(words.values() if isinstance(words, dict) else [])]
+    }
+
+
+MEANING = meanings("words", "synonyms")
 NUMBERS = {"a": None, "an": None} | {word: n for n, word in enumerate(PLAIN["counts"], 2)}
 RELATIONS = {
     phrase: entry["direction"] for entry in PLAIN["relations"].values() for phrase in entry["words"]

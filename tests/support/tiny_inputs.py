@@ -16,7 +16,6 @@ from pipeline.corpus.vocabulary import content_digest
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.storage.features import write_features
 
-ROOT = Path(__file__).resolve().parents[2]
 IMAGES = {"train": 24, "val": 8, "test": 9}
 WORDS = [f"w{i}" for i in range(12)]
 DIM = 10

@@ -29,6 +29,16 @@ KINDS = {
 }
 
 
+def in_cache(cache, name, monkeypatch):
+    """The folder of a model's files in a Hugging Face cache of its own."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    home = cache / f"models--{name.replace('/', '--')}"
+    for part in ("refs", "snapshots"):
+        (home / part).mkdir(parents=True)
+    (home / "refs/main").write_text("c0ffee")
+    return home / "snapshots/c0ffee"
+
+
 def write_model(folder, kind, words, normalizer=None, table=TABLE):
     spell, parts, more = KINDS[kind]
     pieces = parts + [spell(word) for word in words]

@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import BashComplete
+from clone import ROOT
 from commands import run_command
 
 from vse_workbench import commands
 from vse_workbench.commands import files, group_and_line, vse
 
-ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(
     path for path in (ROOT / "vse_workbench/commands").glob("*.py") if path.stem != "__init__"
 )
@@ -112,13 +112,6 @@ def test_a_command_runs_in_a_process_by_its_name():
     command = [sys.executable, "-m", "vse_workbench", "inspect", "gone.h5"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, "error: gone.h5: no such file")
-
-
-def test_torchrun_is_refused_by_the_name_that_was_typed(monkeypatch):
-    for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
-    done = run_command(vse, "export", "model", "vse", "--output", "o")
-    assert done.stderr.startswith("error: vse export model is the work of one process\n")
 
 
 def test_the_old_name_says_the_new_one_and_works(tmp_path):

@@ -1,7 +1,7 @@
 """The files of the analyses: every picture beside the table that it was drawn from. Each function
 returns one line that says what was found."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +9,13 @@ import pandas as pd
 
 from pipeline.evaluation.correlation import Correlation
 from pipeline.evaluation.separation import separation
-from pipeline.report.curve_files import ERROR
+from pipeline.report.curve_files import ERROR, read_curve
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.text import printable
 from pipeline.scores.file import SplitScores
 from vse_workbench.analysis import figures
-from vse_workbench.analysis.discriminative import by_word
-from vse_workbench.analysis.examples import draw_examples
-from vse_workbench.analysis.training_curve import read_phases
+from vse_workbench.analysis.discriminative import TOP, by_word
 
 EXAMPLES = 8  # captions shown with their words
 SELDOM = 0.01  # share of the captions that a word must be left out of to be drawn
@@ -51,7 +50,8 @@ def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids
 
 
 def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> str:
-    """Write words.tsv and .png by word, word_drops.tsv and examples.png by caption."""
+    """Write words.tsv and .png by word, word_drops.tsv by caption, and examples.txt: captions whose
+    words of the largest drops stand in asterisks, as figure 11 of Zheng et al. 2017 marks them."""
     words = by_word(drops)
     write_table(folder / "words.tsv", words)
     write_table(folder / "word_drops.tsv", drops)
@@ -59,21 +59,34 @@ def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> st
     figures.draw_words(folder / "words.png", words, least)
     usable = captions[captions["caption_id"].isin(drops["caption_id"])]
     rows = np.unique(np.linspace(0, len(usable) - 1, EXAMPLES).round().astype(int))
-    draw_examples(folder / "examples.png", usable.iloc[rows], drops)
+    head = f"*marked*: the {TOP} words without which the score with the image drops most"
+    lines = [head, *example_lines(usable.iloc[rows], drops), ""]
+    write_text(folder / "examples.txt", "\n".join(lines))
     often = words["word"][words["times"] >= least]
     return f"most discriminative words: {', '.join(map(printable, often.head(5)))}"
 
 
+def example_lines(captions: pd.DataFrame, drops: pd.DataFrame) -> Iterator[str]:
+    """Score and words of every caption, those of the three largest drops in asterisks."""
+    for name, words in zip(captions["caption_id"], captions["tokens"], strict=True):
+        own = drops[drops["caption_id"] == name]
+        marked = set(own["position"][(own["place"] <= TOP) & (own["drop"] > 0)])
+        shown = (f"*{word}*" if place in marked else word for place, word in enumerate(words))
+        yield f"{own['score'].iloc[0]:.3f}  {printable(' '.join(shown))}"
+
+
 def write_curve(folder: Path, path: Path, name: str) -> str:
     """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases."""
-    curve, stretches = read_phases(path)
-    phases = [s.name for e in curve.epochs for s in stretches if s.first <= e <= s.last]
-    columns = {"epoch": curve.epochs, "phase": phases, "loss": curve.loss, "val_rsum": curve.rsum}
+    curve = read_curve(path)
+    if curve is None:
+        raise WorkbenchError(f"{path}: of a model that is fitted at once; it has no curve")
+    columns = {"epoch": curve.epochs, "phase": curve.phases, "loss": curve.loss}
+    columns |= {"val_rsum": curve.rsum}
     columns |= {f"{name}{ERROR}": shares for name, shares in curve.errors.items()}
     epoch, rsum = curve.best
     table = pd.DataFrame(columns)
     write_table(folder / "curve.tsv", table.assign(kept=(table["epoch"] == epoch).astype(int)))
-    figures.draw_curve(folder / "curve.png", name, curve, stretches)
+    figures.draw_curve(folder / "curve.png", name, curve)
     return f"largest validation rsum {rsum:.1f} in epoch {epoch:g} of {len(curve.epochs)}"
 
 

@@ -4,8 +4,6 @@ The image is fixed; where the score of the caption with its own image drops most
 discriminative (Zheng et al. 2017, section "Does Text CNN learn discriminative words?", figure 11).
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 
@@ -30,7 +28,8 @@ def word_drops(
     with Progress("leaving words out", len(captions), "captions") as progress:
         for start in range(0, len(captions), block):
             rows = captions.iloc[start : start + block]
-            parts += list(_drops_of(embedder, rows, images[start : start + len(rows)]))
+            own = _drops_of(embedder, rows, images[start : start + len(rows)])
+            parts += [own] if len(own) else []
             progress.update(len(rows))
     if not parts:
         raise WorkbenchError(
@@ -54,30 +53,22 @@ def by_word(drops: pd.DataFrame) -> pd.DataFrame:
 
 def _drops_of(
     embedder: CaptionEmbedder, captions: pd.DataFrame, images: np.ndarray
-) -> Iterator[pd.DataFrame]:
+) -> pd.DataFrame:
     """The rows of some captions, each caption whole and shortened embedded in one call."""
-    texts, places, owners = [], [], []
+    texts, owners, places, whole = list[list[str]](), list[int](), list[int](), list[int]()
     for owner, words in enumerate(captions["tokens"]):
         known = [place for place, word in enumerate(words) if embedder.knows(word)]
         if len(known) > 1:
+            whole += [len(texts)] * len(known)
             texts += [list(words), *([*words[:p], *words[p + 1 :]] for p in known)]
-            places.append(known)
-            owners.append(owner)
+            owners += [owner] * (1 + len(known))
+            places += known
     if not texts:
-        return
-    sizes = [1 + len(known) for known in places]
-    scores = np.einsum("ck,ck->c", embedder.embed(texts), images[np.repeat(owners, sizes)])
-    for owner, known, found in zip(
-        owners, places, np.split(scores, np.cumsum(sizes)[:-1]), strict=True
-    ):
-        caption = captions.iloc[owner]
-        yield pd.DataFrame(
-            {
-                "caption_id": caption["caption_id"],
-                "image_id": caption["image_id"],
-                "position": known,
-                "word": [caption["tokens"][place] for place in known],
-                "score": found[0],
-                "drop": found[0] - found[1:],
-            }
-        )
+        return pd.DataFrame()
+    scores = np.einsum("ck,ck->c", embedder.embed(texts), images[owners])
+    left = np.setdiff1d(np.arange(len(texts)), whole)  # the texts that lack a word
+    rows = captions.iloc[np.array(owners)[left]].reset_index(drop=True)
+    words = [tokens[place] for tokens, place in zip(rows["tokens"], places, strict=True)]
+    score = scores[whole]
+    columns = {"position": places, "word": words, "score": score, "drop": score - scores[left]}
+    return rows[["caption_id", "image_id"]].assign(**columns)

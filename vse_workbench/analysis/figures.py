@@ -1,6 +1,6 @@
 """The pictures of the analyses, each from the numbers that lie beside it as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,6 @@ from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.figures import logarithmic
 from vse_workbench.analysis.drawing import FAINT, OTHER, SERIES, TRUE, panels, picture, rows_of
-from vse_workbench.analysis.training_curve import Stretch
 
 WIDTH = 3.6  # inches of a panel
 
@@ -76,13 +75,13 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
             axes.set(title=title, xlabel="mean drop ± standard deviation")
 
 
-def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]) -> None:
+def draw_curve(path: Path, name: str, curve: Curve) -> None:
     """Training loss, validation rsum and, where there are any, classification errors by epoch."""
     rows = 3 if curve.errors else 2
     with picture(path, 7.0, 2.5 * rows) as drawn:
         every = drawn.subplots(rows, 1, sharex=True)
         upper, middle, *others = every
-        _losses(upper, curve, stretches)
+        _losses(upper, curve)
         middle.plot(curve.epochs, curve.rsum, "o-", markersize=3, color=FAINT)
         epoch, rsum = curve.best
         middle.plot(epoch, rsum, "o", color=TRUE, label=f"kept: epoch {epoch:g}, rsum {rsum:.1f}")
@@ -97,21 +96,17 @@ def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]
         every[-1].set(xlabel="epoch")
         every[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         for axes in every:
-            for stretch in stretches[1:]:
-                axes.axvline(stretch.first - 0.5, color=FAINT, linestyle="--", linewidth=1)
+            for epoch in curve.turns:
+                axes.axvline(epoch - 0.5, color=FAINT, linestyle="--", linewidth=1)
         drawn.suptitle(f"Training of {name}")
 
 
-def _losses(axes: Axes, curve: Curve, stretches: Sequence[Stretch]) -> None:
-    """A line for each stretch: losses of different phases are different sums, never joined."""
-    names = list(dict.fromkeys(stretch.name for stretch in stretches))
-    for stretch in stretches:
-        inside = [n for n, e in enumerate(curve.epochs) if stretch.first <= e <= stretch.last]
-        epochs, losses = [curve.epochs[n] for n in inside], [curve.loss[n] for n in inside]
-        shade = SERIES[names.index(stretch.name) % len(SERIES)]
-        axes.plot(epochs, losses, "o-", markersize=3, color=shade)
-    for number, name in enumerate(names):
-        axes.plot([], [], color=SERIES[number % len(SERIES)], label=name or "all epochs")
+def _losses(axes: Axes, curve: Curve) -> None:
+    """A line for each phase, broken where others come between: their losses are different sums."""
+    for number, name in enumerate(dict.fromkeys(curve.phases)):
+        own = np.where(np.array(curve.phases) == name, curve.loss, np.nan)
+        shade = SERIES[number % len(SERIES)]
+        axes.plot(curve.epochs, own, "o-", markersize=3, color=shade, label=name or "all epochs")
     axes.legend(title="phase", frameon=False)
     axes.set(ylabel="training loss")
     if min(curve.loss) > 0:

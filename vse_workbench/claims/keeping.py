@@ -21,12 +21,11 @@ from pipeline.evaluation.file import read_query_ranks
 from pipeline.phrases.tables import load_phrases
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
-from pipeline.runtime.graph import LOCALISING
+from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.scores.groups import group_codes
 from pipeline.storage.features import FeatureFile
-from stages.common import CODE
 from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED, leaves, resolved
-from vse_workbench.claims.queue import Job, Plan, Planner, code_of
+from vse_workbench.claims.queue import Job, Plan, Planner
 from vse_workbench.claims.ranks import Ranks, write_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row
 
@@ -40,8 +39,7 @@ def made_row(
     """The row of a finished run, whose ranks are written; WorkbenchError where the code is not
     today's any more. has_ended: by a collapse, so that it has no scores."""
     plan = job.plan
-    code = code_of([(folder / CODE / name).read_text() for name in plan.lists])
-    if today.plan(plan.setting, plan.dataset).key != f"{plan.digest}.{code}":
+    if today.plan(plan.setting, plan.dataset).key != plan.key:
         raise WorkbenchError(
             f"{job.name}: was started with other code or settings, at commit {commit}, than "
             "today's, and is not kept",
@@ -50,16 +48,18 @@ def made_row(
     if has_ended and plan.stage.startswith(LOCALISING):
         raise WorkbenchError("a training of phrases has collapsed: its chance level is not known")
     criterion = str(resolved(today.ledger, plan.setting).criterion)
-    chance, epochs = _chance(folder, plan), (0.0, 0, 0, 0)
+    images, captions = (_file(folder, "compare", name) for name in ("images", "captions"))
+    tables = load_images(images), load_captions(captions)
+    chance, epochs = _chance(*tables), (0.0, 0, 0, 0)
     found = rounded(chance) | {"separation": 100.0}
     if not has_ended:
-        metrics = json.loads((folder / plan.file("metrics", plan.stage)).read_bytes())
+        metrics = json.loads(_file(folder, plan.stage, "metrics").read_bytes())
         found, epochs = metrics[criterion], _epochs(folder, plan)
     measured = {key: float(value) for key, value in leaves(found) if key in FIGURES}
     figures = {key: value for key, value in measured.items() if math.isfinite(value)}
     at_chance = figures.get("rsum", math.inf) < NEAR_CHANCE * chance["rsum"]
     row = Row(plan.setting, plan.dataset, job.seed, job.factor or 1.0, plan.digest,
-              _corpus(folder, plan), code, commit, round(minutes, 1), *epochs,
+              _corpus(folder, plan, *tables), plan.code, commit, round(minutes, 1), *epochs,
               COLLAPSED if at_chance else "", figures)  # fmt: skip
     if job.seed != SEARCHED and not has_ended:
         by = "naive" if criterion == FEATURES else criterion
@@ -67,23 +67,24 @@ def made_row(
     return row
 
 
-def _chance(folder: Path, plan: Plan) -> dict[str, Any]:
+def _file(folder: Path, stage: str, option: str) -> Path:
+    """What an option of a stage, such as train@vse, names in the folder."""
+    name, _, item = stage.partition("@")
+    return folder / stage_paths(name, (option,), item or None, folder / GRAPH)[option]
+
+
+def _chance(images: pd.DataFrame, captions: pd.DataFrame) -> dict[str, Any]:
     """The figures of random rankings of the test split."""
-    images, captions = _tables(folder, plan)
     groups = images.set_index("image_id")["group"]
     captions = in_split(captions, "test")
     return chance_level(in_split(images, "test")["group"], groups[captions["image_id"]])
 
 
-def _tables(folder: Path, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return load_images(folder / plan.file("images")), load_captions(folder / plan.file("captions"))
-
-
-def _corpus(folder: Path, plan: Plan) -> str:
-    images, captions = _tables(folder, plan)
+def _corpus(folder: Path, plan: Plan, images: pd.DataFrame, captions: pd.DataFrame) -> str:
     digests = [images_digest(images), captions_digest(captions)]
     if plan.stage.startswith(LOCALISING):
-        digests += map(sha256_file, sorted((folder / plan.file("phrases")).glob("*.parquet")))
+        tables = _file(folder, plan.stage, "phrases").glob("*.parquet")
+        digests += map(sha256_file, sorted(tables))
     return fingerprint(tables=digests)[:12]
 
 
@@ -93,13 +94,10 @@ def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
     from pipeline.storage.checkpoint import read_checkpoint  # torch takes seconds to load
 
     found = []
-    for stage in (
-        stage for stage in plan.options if stage.startswith(("train@", "train_phrases@"))
-    ):
-        model = stage.partition("@")[2]
-        made = read_checkpoint(folder / plan.file("output", stage)).description
-        curve = pd.read_csv(folder / plan.file("curve", stage), sep="\t")
-        allowed = caps(plan.params[model], plan.params["loss"])
+    for stage in (one for one in plan.stages if one.startswith(("train@", "train_phrases@"))):
+        made = read_checkpoint(_file(folder, stage, "output")).description
+        curve = pd.read_csv(_file(folder, stage, "curve"), sep="\t")
+        allowed = caps(plan.params[stage.partition("@")[2]], plan.params["loss"])
         phases = [phase if phase in allowed else plan.params["loss"] for phase in curve["phase"]]
         phase = phases[made.epoch - 1]
         best = phases[: made.epoch].count(phase)
@@ -122,11 +120,11 @@ def caps(section: Mapping[str, Any], loss: str) -> dict[str, int]:
 
 def _ranks(folder: Path, plan: Plan, criterion: str) -> Ranks:
     if plan.stage.startswith(LOCALISING):
-        file = FeatureFile(folder / plan.file("output", plan.stage))
-        phrases = load_phrases(folder / plan.file("phrases")).of_split("test")
+        file = FeatureFile(_file(folder, plan.stage, "output"))
+        phrases = load_phrases(_file(folder, plan.stage, "phrases")).of_split("test")
         images, _ = pd.factorize(phrases.set_index("phrase_id")["image_id"][file.ids])
         return Ranks({"phrases": file.load("ranks")}, {"phrases": images})
-    read = read_query_ranks(folder / plan.file("ranks", plan.stage), criterion)
+    read = read_query_ranks(_file(folder, plan.stage, "ranks"), criterion)
     images, captions = group_codes(read.i2t.groups, read.t2i.groups)
     return Ranks(
         {"i2t": read.i2t.measured.ranks, "t2i": read.t2i.measured.ranks},

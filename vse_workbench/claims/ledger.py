@@ -35,20 +35,16 @@ class Dataset(Section):
     has: Premises = Field(default_factory=dict)
     recipe: Name | None = None
     set: dict[str, Any] = Field(default_factory=dict)  # by dotted key
-    over: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by setting or `all`, over its
-
-    def over_setting(self, name: str) -> dict[str, Any]:
-        """What is laid over a setting; its own values win over those for all."""
-        return self.over.get(ALL, {}) | self.over.get(name, {})
+    # by setting or `all`, over its; its own win
+    over: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 class Setting(Section):
-    """How a run is made: values over those of `base` or of a recipe."""
+    """How a run is made: values over those of `base`, or of the dataset."""
 
     model: Name | None = None  # whose figures count
     criterion: Name | None = None  # what ranked them, or FEATURES
     base: Name | None = None  # another setting, with all of which this one begins
-    recipe: Name | None = None  # not beside a base
     has: Premises = Field(default_factory=dict)  # over what the dataset has
     seeds: list[Count] | None = None  # of this setting, in place of those of all
     set: dict[str, Any] = Field(default_factory=dict)  # by dotted key; numbers: places in a list
@@ -74,7 +70,6 @@ class Claim(Section):
     published: Published | None = None
     within: Positive | None = None  # small: at most so many points of the measure to each side
     at_most: Positive | None = None  # no gain: below so many points
-    interest: Positive | None = None  # smallest difference of interest, None: by the figures
     needs: Premises = Field(default_factory=dict)  # what a dataset must have, or it is not tried
     datasets: list[Name] = Field(default_factory=list)  # where it is tried
 
@@ -105,14 +100,14 @@ class Ledger(Section):
     claims: dict[str, Claim]
 
 
-def read_ledger(path: Path) -> Ledger:
+def read_ledger(path: Path = Path("claims.yaml")) -> Ledger:
     """The claims of a file; WorkbenchError names all that is wrong with it."""
     try:
         ledger = Ledger.model_validate(read_yaml(path))
     except ValidationError as error:
         found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
     else:
-        found = list(_problems(ledger))
+        found = [*_problems(ledger)] or [*_claim_problems(ledger)]
     if found:
         raise WorkbenchError(f"{path}:\n  " + "\n  ".join(found))
     return ledger
@@ -171,15 +166,14 @@ def setting_params(
     recipes: Path,
     factor: float = 1.0,
 ) -> dict[str, Any]:
-    """The params.yaml of a setting: defaults, recipes, dataset, setting, the dataset's `over`, the
-    factor of the search."""
+    """The params.yaml of a setting: defaults, the dataset's recipe and values, the setting's, the
+    dataset's `over`, the factor of the search."""
     setting, where = resolved(ledger, name), ledger.datasets[dataset]
     params = copy.deepcopy(dict(defaults))
-    for recipe in (where.recipe, setting.recipe):
-        if recipe is not None:
-            params = merge(params, read_recipe(recipes, recipe).settings)
+    if where.recipe is not None:
+        params = merge(params, read_recipe(recipes, where.recipe).settings)
     place = f"claims.yaml, setting {name} on {dataset}"
-    for values in (where.set, setting.set, where.over_setting(name)):
+    for values in (where.set, setting.set, where.over.get(ALL, {}), where.over.get(name, {})):
         for key, value in values.items():
             _assign(params, key, value, place)
     for key in ledger.search.keys.get(str(setting.model), []) if factor != 1 else ():
@@ -219,49 +213,40 @@ def _problems(ledger: Ledger) -> Iterator[str]:
         if unknown or not figures:
             told = listing(unknown) or "no figures"
             yield f"measures.{name}: {told}; allowed are {listing(FIGURES, 50)}"
-    for name in ledger.settings:
-        if problem := _setting_problem(ledger, name):
-            yield f"settings.{name}: {problem}"
+    known = {key for where in ledger.datasets.values() for key in where.has}
+    for name, setting in ledger.settings.items():
+        if setting.base not in (None, *ledger.settings):
+            yield f"settings.{name}: base {setting.base!r} is no setting"
+        if (setting.base or setting.model) is None:
+            yield f"settings.{name}: no model"
+        if unsaid := sorted(setting.has.keys() - known):
+            yield f"settings.{name}.has: {listing(unsaid)}: no dataset says it"
     for dataset, where in ledger.datasets.items():
         if strange := where.over.keys() - ledger.settings.keys() - {ALL}:
             yield f"datasets.{dataset}.over: {listing(sorted(strange))}: no such setting"
     for name, claim in ledger.claims.items():
-        yield from (f"claims.{name}: {text}" for text in _claim_problems(ledger, claim))
-    known = {key for where in ledger.datasets.values() for key in where.has}
-    for name, setting in ledger.settings.items():
-        if unsaid := sorted(setting.has.keys() - known):
-            yield f"settings.{name}.has: {listing(unsaid)}: no dataset says it"
+        named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
+        named += [("measure", claim.measure, "measures")]
+        named += [("dataset", dataset, "datasets") for dataset in claim.datasets]
+        for key, value, section in named:
+            if value not in getattr(ledger, section):
+                yield f"claims.{name}: {key} {value!r} is not in claims.yaml"
 
 
-def _setting_problem(ledger: Ledger, name: str) -> str:
-    seen: list[str] = []
-    while name in ledger.settings and name not in seen:
-        seen.append(name)
-        setting = ledger.settings[name]
-        if setting.base is None:
-            return "" if setting.model else "no model"
-        if setting.recipe is not None:
-            return "a recipe beside a base"
-        name = setting.base
-    return f"base {name!r} is no setting" if name not in seen else "its bases run in a circle"
-
-
-def _claim_problems(ledger: Ledger, claim: Claim) -> Iterator[str]:
-    named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
-    named += [("measure", claim.measure, "measures")]
-    named += [("dataset", name, "datasets") for name in claim.datasets]
-    lost = [(key, name) for key, name, section in named if name not in getattr(ledger, section)]
-    yield from (f"{key} {name!r} is not in claims.yaml" for key, name in lost)
-    for name in () if lost else claim.datasets:
-        if strange := sorted(claim.needs.keys() - ledger.datasets[name].has.keys()):
-            yield f"needs {listing(strange)}: datasets.{name}.has does not say it"
-    if not lost and len(seeds := seeds_of(ledger, claim)) < 2:
-        yield f"seed {listing(seeds) or 'none'} alone is of both settings; an interval needs two"
-    if claim.within is not None and claim.at_most is not None:
-        yield "within beside at_most; a claim has one of them"
-    if claim.published is not None and claim.measure in ledger.measures:
+def _claim_problems(ledger: Ledger) -> Iterator[str]:
+    """What is wrong with claims whose settings, measures and datasets are there."""
+    for name, claim in ledger.claims.items():
+        where, seeds = f"claims.{name}: ", seeds_of(ledger, claim)
+        for dataset in claim.datasets:
+            if strange := sorted(claim.needs.keys() - ledger.datasets[dataset].has.keys()):
+                yield f"{where}needs {listing(strange)}: datasets.{dataset}.has does not say it"
+        if len(seeds) < 2:
+            alone = listing(seeds) or "none"
+            yield f"{where}seed {alone} alone is of both settings; an interval needs two"
+        if claim.within is not None and claim.at_most is not None:
+            yield f"{where}within beside at_most; a claim has one of them"
         wanted = len(ledger.measures[claim.measure])
-        for side in ("first", "second"):
-            given = len(getattr(claim.published, side))
-            if given != wanted:
-                yield f"published.{side}: {given} figures; measure {claim.measure} has {wanted}"
+        for side in ("first", "second") if claim.published else ():
+            if (given := len(getattr(claim.published, side))) != wanted:
+                told = f"{given} figures; measure {claim.measure} has {wanted}"
+                yield f"{where}published.{side}: {told}"

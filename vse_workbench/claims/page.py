@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -24,21 +25,17 @@ ENVIRONMENT = Environment(
     keep_trailing_newline=True,
 )
 BEGIN, END = "<!-- claims -->\n", "<!-- /claims -->\n"  # around README's line
-UNMET = "premise not met"
 
 
 def page(ledger: Ledger, cells: Sequence[Judgement], rows: Sequence[Row], chart: str) -> str:
     """The document as Markdown. rows: all that are kept; chart: the picture's name or ""."""
     words = [word for word in WORDS if any(cell.word == word for cell in cells)]
-    papers = dict.fromkeys(claim.paper for claim in ledger.claims.values())
+    papers = dict[str, list[str]]()
+    for name, claim in ledger.claims.items():
+        papers.setdefault(claim.paper, []).append(name)
     pairs = Counter((cell.claim.paper, cell.word) for cell in cells)
     summary = {paper: [pairs[paper, word] for word in words] for paper in papers}
-    ends = [
-        (c.low, c.published, c.high)
-        for c in cells
-        if c.low is not None and c.published is not None and c.high is not None
-    ]
-    titles = {name: dataset.title for name, dataset in ledger.datasets.items()}
+    both = [(c.found, c.published) for c in cells if c.found and c.published is not None]
     commits = dict.fromkeys(row.commit for row in rows)
     runs = {f"`{one}`": [row for row in rows if row.commit == one] for one in commits}
     return ENVIRONMENT.get_template("claims.md").render(
@@ -46,15 +43,17 @@ def page(ledger: Ledger, cells: Sequence[Judgement], rows: Sequence[Row], chart:
         words=words,
         summary=summary | {"all": [sum(column) for column in zip(*summary.values(), strict=True)]},
         chart=chart,
-        holding=sum(low <= published <= high for low, published, high in ends),
-        intervals=len(ends),
-        tables={paper: _table(ledger, paper, cells) for paper in papers},
-        costs=[_cost(name, own) for name, own in (runs | {"all": list(rows)}).items()],
-        measures=ledger.measures,
-        notes=[
-            (titles[c.dataset], c) for c in cells if c.notes and c.word not in (UNMET, "not run")
-        ],
-        **_example(ledger, cells),
+        holding=sum(found.low <= published <= found.high for found, published in both),
+        intervals=len(both),
+        papers=papers,
+        cells={(cell.name, cell.dataset): cell for cell in cells},
+        numbers=partial(_numbers, ledger),
+        in_paper=partial(_published, ledger),
+        runs=runs | {"all": list(rows)},
+        searched=SEARCHED,
+        ledger=ledger,
+        notes=[cell for cell in cells if cell.found and cell.notes],
+        **_example(cells),
     )
 
 
@@ -88,41 +87,20 @@ def rows_of(ledger: Ledger, cells: Iterable[Judgement]) -> list[list[str]]:
 
 def _numbers(ledger: Ledger, cell: Judgement) -> list[str]:
     """The difference with its interval; its size and p; seeds and cost. [] where nothing ran"""
-    if cell.mean is None or cell.levels is None:
+    if (found := cell.found) is None or cell.levels is None:
         return []
-    size = _share(ledger, cell.claim, cell.mean, cell.levels[1])
+    size = _share(ledger, cell.claim, found.mean, cell.levels[1])
     if cell.corrected is not None:
         size.append("p < 0.001" if cell.corrected < 0.001 else f"p {cell.corrected:.3f}")
-    found = f"{cell.mean:+.1f} ({cell.low:+.1f} to {cell.high:+.1f})"
-    cost = f"n {cell.n}{'' if cell.q is not None else ' alone'}, {cell.minutes:.0f} min"
-    return [found, ", ".join(size), cost]
+    interval = f"{found.mean:+.1f} ({found.low:+.1f} to {found.high:+.1f})"
+    seeds = f"n {len(cell.differences)}{' alone' if cell.alone else ''}"
+    return [interval, ", ".join(size), f"{seeds}, {cell.minutes:.0f} min"]
 
 
 def _share(ledger: Ledger, claim: Claim, difference: float, level: float) -> list[str]:
     """A difference as a share of a level; [] for a measure that itself is a difference."""
     falls = {figure.startswith("-") for figure in ledger.measures[claim.measure]}
     return [f"{100 * difference / abs(level):+.1f} %"] if level and len(falls) == 1 else []
-
-
-def _table(
-    ledger: Ledger, paper: str, cells: Iterable[Judgement]
-) -> tuple[list[str], list[list[str]], list[str]]:
-    """Head and a row for each claim: what came out on each dataset, what it says, what was
-    published; and the claims without a dataset."""
-    tried = {(cell.name, cell.dataset): cell for cell in cells if cell.claim.paper == paper}
-    datasets = [name for name in ledger.datasets if name in {on for _, on in tried}]
-    claims = {name: one for name, one in ledger.claims.items() if one.paper == paper}
-    rows = []
-    for name, claim in claims.items():
-        margin = "" if claim.at_most is None else f" Margin: at most {claim.at_most:+g}."
-        if claim.within is not None:
-            margin = f" Margin: ±{claim.within:g}."
-        text = f"{claim.says}{margin}<br>`{name}`, {claim.measure}; {claim.place}"
-        verdicts = [_cell(ledger, tried.get((name, on))) for on in datasets]
-        if claim.datasets:
-            rows.append([*verdicts, text, _published(ledger, claim)])
-    head = [*(ledger.datasets[name].title for name in datasets), "claim", "published"]
-    return head, rows, [name for name, claim in claims.items() if not claim.datasets]
 
 
 def _published(ledger: Ledger, claim: Claim) -> str:
@@ -138,30 +116,14 @@ def _published(ledger: Ledger, claim: Claim) -> str:
     return "<br>".join([f"{first - second:+.1f}", *share, claim.published.on])
 
 
-def _cell(ledger: Ledger, cell: Judgement | None) -> str:
-    """The verdict, bold where it rests on numbers, and these below it."""
-    if cell is None:
-        return ""
-    numbers = _numbers(ledger, cell)
-    if numbers:
-        return "<br>".join([f"**{cell.word}**", *filter(None, numbers)])
-    return "<br>".join([cell.word, *(cell.notes if cell.word == UNMET else [])])
-
-
-def _example(ledger: Ledger, cells: Sequence[Judgement]) -> dict[str, Any]:
+def _example(cells: Sequence[Judgement]) -> dict[str, Any]:
     """What the worked example needs: of the first cell that was decided, else of the first."""
-    judged = [cell for cell in cells if cell.p is not None and cell.q is not None]
-    judged.sort(key=lambda cell: cell.word not in ("holds", "reversed"))
-    if not judged:
+    judged = [cell for cell in cells if cell.p is not None and not cell.alone]
+    cell = min(judged, key=lambda cell: cell.word not in ("holds", "reversed"), default=None)
+    if cell is None or cell.found is None:
         return {"example": None}
-    cell, where = judged[0], ledger.datasets[judged[0].dataset].title
-    t = float(stats.t.ppf(0.975, cell.n - 1))
-    seeds, images = t * (cell.s or 0) / math.sqrt(cell.n), 1.96 * (cell.q or 0)
+    n = len(cell.differences)
+    t = float(stats.t.ppf(0.975, n - 1))
+    seeds, images = t * cell.found.s / math.sqrt(n), 1.96 * cell.found.q
     parts = {"t": t, "seeds": seeds, "images": images, "half": math.hypot(seeds, images)}
-    return {"example": cell, "where": where, "draws": f"{RESAMPLES:,}"} | parts
-
-
-def _cost(name: str, rows: Sequence[Row]) -> tuple[str, int, int, str]:
-    """What runs are called, how many they are, how many of the search, and their CPU-hours."""
-    searches, minutes = sum(row.seed == SEARCHED for row in rows), sum(row.minutes for row in rows)
-    return name, len(rows), searches, f"{minutes / 60:.1f}"
+    return {"example": cell, "draws": f"{RESAMPLES:,}"} | parts

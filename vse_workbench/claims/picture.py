@@ -30,12 +30,14 @@ def draw(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
                 if tried[0].published is not None:
                     axes.plot(tried[0].published, place, "D", color="black", fillstyle="none")
                 for cell in tried:
+                    found = cell.found
+                    assert found is not None
                     number = list(titles).index(cell.dataset)
                     at = place + 0.25 * (number - (len(titles) - 1) / 2)
                     look = {"color": SERIES[number % len(SERIES)], "markersize": 4}
-                    axes.plot((cell.low, cell.high), (at, at), linewidth=1.4, **look)
+                    axes.plot((found.low, found.high), (at, at), linewidth=1.4, **look)
                     inner = None if cell.word in DECIDED else "white"
-                    axes.plot(cell.mean, at, MARKS[number % 4], markerfacecolor=inner, **look)
+                    axes.plot(found.mean, at, MARKS[number % 4], markerfacecolor=inner, **look)
             axes.set_title(paper, loc="left")
             axes.set_yticks(range(len(claims)), list(claims))
             axes.set_ylim(len(claims) - 0.4, -0.6)

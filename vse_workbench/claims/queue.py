@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.runtime.code import Sources
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, write_json, write_text
-from pipeline.runtime.graph import EVALUATING, GRAPH, LOCALISING, options_of, resolved_stages
+from pipeline.runtime.graph import EVALUATING, GRAPH, LOCALISING, resolved_stages
 from pipeline.runtime.process import say
 from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
@@ -29,6 +29,7 @@ from vse_workbench.claims.ledger import (
 )
 from vse_workbench.claims.results import Row, chosen_factor
 
+RECIPES = Path("recipes")
 CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
 # What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
 # which other criteria its scores were ranked.
@@ -43,8 +44,7 @@ class Plan:
     dataset: str
     params: Mapping[str, Any]
     stage: str  # the last one, such as evaluate@vse
-    lists: tuple[str, ...]  # of code, of the stages on the way
-    options: Mapping[str, Mapping[str, str]]  # by stage on the way, of its command
+    stages: tuple[str, ...]  # from which it follows, and itself
     digest: str  # of what the stages read, as in Row
     code: str  # as in Row
 
@@ -52,28 +52,30 @@ class Plan:
     def key(self) -> str:
         return f"{self.digest}.{self.code}"
 
-    @property
-    def model(self) -> str:
-        return self.stage.partition("@")[2]
-
-    def file(self, name: str, stage: str = "") -> Path:
-        """The value of an option of a stage, "" for any that has it: a path below the root."""
-        own = [self.options[stage]] if stage else self.options.values()
-        return Path(next(options[name] for options in own if name in options))
-
 
 class Planner:
     """Plans by the code, the graph and the recipes in the folder of a repository."""
 
-    def __init__(self, ledger: Ledger, recipes: Path) -> None:
-        self.ledger, self.recipes = ledger, recipes
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
         self.defaults, self.lists = default_values(), stage_lists(read_yaml(GRAPH))
         self.sources = Sources(Path.cwd(), SOURCES)
         self.plan = cache(self._plan)
 
+    def plans(self, claims: Mapping[str, Claim]) -> list[Plan]:
+        """Of all that claims compare, each once; not where a premise is not met."""
+        compared = (
+            (side, dataset)
+            for claim in claims.values()
+            for dataset in claim.datasets
+            if not unmet(self.ledger, claim, dataset)
+            for side in (claim.first, claim.second)
+        )
+        return [self.plan(*pair) for pair in dict.fromkeys(compared)]
+
     def params(self, setting: str, dataset: str, factor: float = 1.0) -> dict[str, Any]:
         """The params.yaml of a setting, with the factor of its search."""
-        return setting_params(self.ledger, setting, dataset, self.defaults, self.recipes, factor)
+        return setting_params(self.ledger, setting, dataset, self.defaults, RECIPES, factor)
 
     def _plan(self, setting: str, dataset: str) -> Plan:
         """The plan of a setting; the data need not be there."""
@@ -101,15 +103,10 @@ class Planner:
             for stage, body in stages.items()
         }  # fmt: skip
         commands = {stage: body["cmd"] for stage, body in stages.items()}  # the shortlist, say
-        texts = [code_list(self.sources, name, self.lists[name], typed) for name in names]
+        lists = [code_list(self.sources, name, self.lists[name], typed) for name in names]
         digest = fingerprint(read=read, commands=commands, criterion=own.criterion)[:12]
-        options = {stage: options_of(command) for stage, command in commands.items()}
-        return Plan(setting, dataset, params, last, tuple(names), options, digest, code_of(texts))
-
-
-def code_of(lists: Sequence[str]) -> str:
-    """Digest of the lists of code of a run's stages, as in Row."""
-    return fingerprint(lists=list(lists))[:12]
+        code = fingerprint(lists=lists)[:12]
+        return Plan(setting, dataset, params, last, tuple(stages), digest, code)
 
 
 @dataclass(frozen=True)
@@ -128,18 +125,6 @@ class Job:
         return f"{self.plan.setting} on {self.plan.dataset}, {what}{factor}"
 
 
-def wanted(ledger: Ledger, claims: Mapping[str, Claim]) -> list[tuple[str, str]]:
-    """Settings and datasets that claims compare, each once; not where a premise is not met."""
-    pairs = {
-        (side, dataset): None
-        for claim in claims.values()
-        for dataset in claim.datasets
-        if not unmet(ledger, claim, dataset)
-        for side in (claim.first, claim.second)
-    }
-    return list(pairs)
-
-
 def there(plans: Iterable[Plan]) -> list[Plan]:
     """The plans whose raw data are there; those of other datasets are named and left out."""
     raw = {plan: Path(plan.params["raw"]) for plan in plans}
@@ -152,30 +137,26 @@ def there(plans: Iterable[Plan]) -> list[Plan]:
 def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Job]:
     """What lacks: first the searches, then the seeds. Settings that differ in their criterion alone
     share their trainings through the cache of DVC."""
-    searches, seeds = list[Job](), list[Job]()
+    jobs = list[Job]()
     for plan in plans:
         here = (plan.setting, plan.dataset)
         own = [row for row in rows if row.place[:2] == here and row.key == plan.key]
         kept = {(row.seed, row.factor) for row in own}
         factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
-        chosen = chosen_factor(factors, own)
-        search = [factor for factor in factors if len(factors) > 1]
-        searches += [Job(plan, SEARCHED, factor, minutes) for factor in search
-                     if (SEARCHED, factor) not in kept]  # fmt: skip
-        seeds += [Job(plan, seed, chosen, minutes)
-                  for seed in resolved(ledger, plan.setting).seeds or []
-                  if (seed, chosen) not in kept]  # fmt: skip
-    return searches + seeds
+        seeds, chosen = resolved(ledger, plan.setting).seeds or [], chosen_factor(factors, own)
+        runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
+        runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
+        jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
+    return sorted(jobs, key=lambda job: job.seed != SEARCHED)
 
 
 def _minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
     """The median of what kept runs took: of the setting, else of its model on the dataset."""
-    here = [row for row in rows if row.dataset == plan.dataset]
-    alike = [name for name in ledger.settings if resolved(ledger, name).model == plan.model]
-    for names in ([plan.setting], alike):
-        if there := [row.minutes for row in here if row.setting in names]:
-            return median(there)
-    return None
+    model = resolved(ledger, plan.setting).model
+    alike = [name for name in ledger.settings if resolved(ledger, name).model == model]
+    near = [row for row in rows if row.dataset == plan.dataset and row.setting in alike]
+    own = [row for row in near if row.setting == plan.setting]
+    return median(row.minutes for row in own or near) if near else None
 
 
 def cost(jobs: Sequence[Job]) -> str:

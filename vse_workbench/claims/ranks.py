@@ -25,12 +25,8 @@ class Ranks:
     images: Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Reached:
-    """A run: its figures, and its ranks, None where it made none because it collapsed."""
-
-    figures: Mapping[str, float]
-    ranks: Ranks | None
+# The figures of a run, and its ranks, None where it made none because it collapsed.
+Reached = tuple[Mapping[str, float], Ranks | None]
 
 
 def write_ranks(path: Path, kept: Ranks) -> None:
@@ -67,7 +63,7 @@ def drawn_differences(
     images drawn with replacement, each with its captions. signs: 1 or -1 of the measure's figures.
     None for a measure with a figure that is no mean over queries, such as a median."""
     found = {figure: BY_QUERY.fullmatch(figure) for figure in signs}
-    shape = next((run.ranks for pair in pairs for run in pair if run.ranks), None)
+    shape = next((ranks for pair in pairs for _, ranks in pair if ranks), None)
     if shape is None or None in found.values():
         return None
     images = 1 + max(int(own.max()) for own in shape.images.values())
@@ -77,17 +73,19 @@ def drawn_differences(
     for figure, sign in signs.items():
         match: Any = found[figure]
         codes = shape.images[match["way"]]
-        differences = [_values(a, figure, match) - _values(b, figure, match) for a, b in pairs]
+        differences = [_values(*a, figure, match) - _values(*b, figure, match) for a, b in pairs]
         summed = np.bincount(codes, np.mean(differences, 0) + np.zeros(len(codes)), images)
         total += sign * (weights @ summed) / (weights @ np.bincount(codes, minlength=images))
     return total
 
 
-def _values(run: Reached, figure: str, match: Mapping[str, str]) -> Any:
+def _values(
+    figures: Mapping[str, float], kept: Ranks | None, figure: str, match: Mapping[str, str]
+) -> Any:
     """What each query adds to a figure, (Q,); the figure itself of a run without ranks."""
-    if run.ranks is None:
-        return run.figures[figure]
-    ranks = run.ranks.ranks[match["way"]]
+    if kept is None:
+        return figures[figure]
+    ranks = kept.ranks[match["way"]]
     if match["figure"] == "meanr":
         return ranks.astype(np.float64)
     return 100.0 * ((ranks > 0) & (ranks <= int(match["figure"][1:])))

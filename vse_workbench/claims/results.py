@@ -120,13 +120,6 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
             raise WorkbenchError(text, "remove its line")
 
 
-def with_row(rows: Sequence[Row], row: Row) -> list[Row]:
-    """The rows with one more, those of a setting beside each other, in the order of the runs."""
-    at = [place for place, one in enumerate(rows) if one.place[:2] == row.place[:2]]
-    end = at[-1] + 1 if at else len(rows)
-    return [*rows[:end], row, *rows[end:]]
-
-
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write the table, tabs between columns, figures in percent or ranks as metrics files have."""
     lines: list[tuple[Any, ...]] = [(*KEYS, *FIGURES)]
@@ -136,7 +129,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     write_text(path, "".join("\t".join(map(str, line)) + "\n" for line in lines))
 
 
-def read_kept(path: Path) -> Kept:
+def read_kept(path: Path = Path("docs/claims.tsv")) -> Kept:
     """What is kept beside a table of runs, nothing when there is no such file."""
     return Kept(path, read_rows(path), read_states(states_of(path)))
 

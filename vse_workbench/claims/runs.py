@@ -22,7 +22,7 @@ from stages.common import WORK
 from vse_workbench.claims.keeping import COLLAPSE, made_row
 from vse_workbench.claims.ledger import leaves, read_ledger
 from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
-from vse_workbench.claims.results import Kept, with_row, write_rows
+from vse_workbench.claims.results import Kept, write_rows
 
 FOLDERS = WORK / "claims"
 SOURCES = ("dvc.yaml", "models", "pipeline", "stages")
@@ -81,22 +81,28 @@ class Folder:
 class Runs:
     """The work of all processes; what they share changes under `changed`."""
 
-    def __init__(self, claims: Path, planner: Planner, plans: list[Plan], kept: Kept) -> None:
-        self.claims, self.planner, self.plans, self.kept = claims, planner, plans, kept
-        self.changed = threading.Condition()
+    def __init__(self, planner: Planner, plans: list[Plan], kept: Kept) -> None:
+        self.planner, self.plans, self.kept = planner, plans, kept
+        self.changed = threading.Lock()
         self.running: set[str] = set()
         self.failed: list[str] = []
-        self.rows = list(kept.rows)
         self.done, self.total = 0, len(self.lacking())
 
     def lacking(self) -> list[Job]:
         """What is neither kept nor failed."""
-        jobs = queue(self.planner.ledger, self.plans, self.rows)
+        jobs = queue(self.planner.ledger, self.plans, self.kept.rows)
         return [job for job in jobs if job.name not in self.failed]
 
     def work(self, folder: Folder) -> None:
-        """One run after the other, until nothing is left."""
-        while (job := self.next(folder.begun)) is not None:
+        """One run after the other, until nothing can begin. First the one begun in this folder."""
+        while True:
+            with self.changed:
+                jobs = [job for job in self.lacking() if job.name not in self.running]
+                jobs = [job for job in jobs if job.factor is not None]
+                job = min(jobs, key=lambda job: job.name != folder.begun, default=None)
+                if job is None:
+                    return
+                self.running.add(job.name)
             say(f"{job.name}: begins")
             try:
                 outcome = self.one(job, folder)
@@ -107,25 +113,10 @@ class Runs:
                 self.running.remove(job.name)
                 self.done += 1
                 left = cost(self.lacking())
-                say(f"{self.done} of {self.total}: {job.name}: {outcome}; left: {left}")
-                self.changed.notify_all()
-
-    def next(self, begun: str) -> Job | None:
-        """The run that this folder has begun, or the first that nobody has; None at the end."""
-        with self.changed:
-            while True:
-                jobs = [job for job in self.lacking() if job.name not in self.running]
-                ready = [job for job in jobs if job.factor is not None]
-                if ready:
-                    job = next((job for job in ready if job.name == begun), ready[0])
-                    self.running.add(job.name)
-                    return job
-                if not self.running:
-                    return None
-                self.changed.wait()  # a search is still under way
+            say(f"{self.done} of {self.total}: {job.name}: {outcome}; left: {left}")
 
     def one(self, job: Job, folder: Folder) -> str:
-        """Run a job and keep its rows; what came out."""
+        """Run a job and keep its row; what came out."""
         plan = job.plan
         params = self.planner.params(plan.setting, plan.dataset, job.factor or 1.0)
         runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1, "processes": 1}
@@ -135,11 +126,11 @@ class Runs:
         log = folder.log.read_text(encoding="utf-8", errors="replace")
         if code and COLLAPSE not in log:
             raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
-        today = Planner(read_ledger(self.claims), self.planner.recipes)
+        today = Planner(read_ledger())
         row = made_row(job, today, folder.path, folder.commit, minutes, bool(code), self.kept)
         with self.changed:
-            self.rows = with_row(self.rows, row)
-            write_rows(self.kept.path, self.rows)
+            self.kept.rows.append(row)
+            write_rows(self.kept.path, self.kept.rows)
         best = f"validation {row.val_rsum:.1f} in epoch {row.best_epoch}"
         return f"{row.outcome or best}, {minutes:.1f} minutes"
 
@@ -147,11 +138,12 @@ class Runs:
 def run_all(runs: Runs, processes: int, commit: str) -> None:
     """Work through the queue with several processes; WorkbenchError names what failed."""
     folders = [Folder(number, commit) for number in range(1, processes + 1)]
-    threads = [threading.Thread(target=runs.work, args=[one], daemon=True) for one in folders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for _ in range(2):  # the seeds of a setting wait for its search, which another thread may have
+        threads = [threading.Thread(target=runs.work, args=[one], daemon=True) for one in folders]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     if runs.failed:
         text = f"{counted(len(runs.failed), 'run')} failed: {listing(runs.failed)}"
         raise WorkbenchError(text, "mend it, then run the same command")

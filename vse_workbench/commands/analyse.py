@@ -26,7 +26,6 @@ MORE = "More runs: score files, or REVISION:MODEL."
 @model_name
 @click.option("--output", type=to_folder, required=True, help="Folder to write to.")
 @click.option("--with", "others", multiple=True, metavar="LABEL=RUN", help=MORE)
-@click.option("--label", help="Label of MODEL in the pictures, its name if not given.")
 @click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
 @click.option("--split", default="test", help="Split to look at.")
 @click.option("--images", default=100, type=click.IntRange(2, 1000), help="Images to correlate.")
@@ -37,7 +36,6 @@ def main(
     name: str,
     output: Path,
     others: tuple[str, ...],
-    label: str | None,
     only: tuple[str, ...],
     split: str,
     images: int,
@@ -49,12 +47,12 @@ def main(
     """
     wanted, params = only or ANALYSES, load_params()
     set_threads(params.runtime.threads)
-    own, stage = label or name, stage_of(name, SCORING)
+    stage = stage_of(name, SCORING)
     if stage != "score" and set(wanted) != {"separation"}:
         kind = {"average_scores": "an average"}.get(stage, "another program's")
         raise WorkbenchError(f"{name} is {kind}: scores alone", "choose: --only separation")
     path = stage_paths(stage, ("output",), name)["output"]
-    runs = {own: str(path)} | labelled(others, own)
+    runs = {name: str(path)} | labelled(others, name)
     scores = {key: load_scores(run, split) for key, run in runs.items()}
     if "separation" in wanted:
         say(artefacts.write_separation(output, scores))
@@ -71,10 +69,10 @@ def main(
             raise WorkbenchError(
                 f"{path}: not made with the weights of the checkpoint", OUT_OF_STEP
             )
-        texts, vectors = subjects.described(scores[own], table, captions, params.seed)
+        texts, vectors = subjects.described(scores[name], table, captions, params.seed)
         say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
     if "curve" in wanted:
-        say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], own))
+        say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], name))
     say(f"{name}: {', '.join(wanted)} in {output}")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from models.base.attention import attention_of
+from models.base.registry import attention_of
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.inputs.files import Inputs
 from pipeline.report.attention import draw_attention

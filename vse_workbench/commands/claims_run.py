@@ -1,7 +1,5 @@
 """Run what claims lack, and keep the figures."""
 
-from pathlib import Path
-
 import click
 
 from pipeline.runtime.errors import counted
@@ -9,7 +7,7 @@ from pipeline.runtime.lock import measuring
 from pipeline.runtime.process import say
 from stages.common import command
 from vse_workbench.claims.ledger import chosen, read_ledger
-from vse_workbench.claims.queue import Planner, cost, there, wanted
+from vse_workbench.claims.queue import Planner, cost, there
 from vse_workbench.claims.results import State, check_rows, read_kept, states_of, write_states
 from vse_workbench.claims.runs import Runs, head, run_all
 
@@ -19,10 +17,7 @@ GROUP = "compare"
 @command
 @click.argument("names", metavar="[CLAIM]...", nargs=-1)
 @click.option("--processes", type=click.IntRange(1, 64), default=1, help="Runs at a time.")
-@click.option("--claims", type=click.Path(path_type=Path), default=Path("claims.yaml"))
-@click.option("--kept", type=click.Path(path_type=Path), default=Path("docs/claims.tsv"))
-@click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
-def main(names: tuple[str, ...], processes: int, claims: Path, kept: Path, recipes: Path) -> None:
+def main(names: tuple[str, ...], processes: int) -> None:
     """Run what `vse claims queue` prints, on one thread each, and keep it in docs/claims.tsv.
 
     It may be stopped or killed at any time: the same command goes on. A run that fails is printed,
@@ -30,16 +25,15 @@ def main(names: tuple[str, ...], processes: int, claims: Path, kept: Path, recip
 
     Example: vse claims run --processes 2 knn_sum
     """
-    ledger = read_ledger(claims)
-    named, found = chosen(ledger, names), read_kept(kept)
+    ledger, found = read_ledger(), read_kept()
+    named = chosen(ledger, names)
     check_rows(ledger, found.rows)
     with measuring():
-        commit, planner = head(), Planner(ledger, recipes)
-        keys = frozenset(planner.plan(*pair).key for pair in wanted(ledger, ledger.claims))
+        commit, planner = head(), Planner(ledger)
+        keys = frozenset(plan.key for plan in planner.plans(ledger.claims))
         if not found.states or found.states[-1].keys != keys:
-            write_states(states_of(kept), [*found.states, State(commit, keys)])
-        plans = there(planner.plan(*pair) for pair in wanted(ledger, named))
-        runs = Runs(claims, planner, plans, found)
+            write_states(states_of(found.path), [*found.states, State(commit, keys)])
+        runs = Runs(planner, there(planner.plans(named)), found)
         say(f"{counted(runs.total, 'run')}: {cost(runs.lacking())}")
         run_all(runs, processes, commit)
-    say(f"{kept}: {counted(len(runs.rows), 'run')}")
+    say(f"{found.path}: {counted(len(found.rows), 'run')}")

@@ -1,6 +1,5 @@
 """Bring a params.yaml of an earlier version up to date."""
 
-import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from pipeline.runtime.recipes import merge, shown
 from pipeline.runtime.rewriting import rewritten
 from pipeline.runtime.yaml_text import UNDO, read_yaml
 from stages.common import command
-from stages.params import MOVED, NAMED, default_values, find_problems
+from stages.params import NAMED, default_values, find_problems
 
 GROUP = "settings"
 
@@ -21,12 +20,12 @@ GROUP = "settings"
 @command
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 def main(params: Path) -> None:
-    """Insert the keys that params.yaml lacks, with their defaults, move renamed ones, take out dead
-    ones, and print each; all other lines stay. What only you can mend is named.
+    """Insert the keys that params.yaml lacks, with their defaults, and print each; all other lines
+    stay. What only you can mend is named.
 
     Example: vse complete
     """
-    values, lines = completed(read_yaml(params), default_values(), MOVED)
+    values, lines = completed(read_yaml(params), default_values())
     if lines:
         write_text(params, rewritten(params.read_bytes().decode("utf-8"), values, str(params)))
     click.echo("\n".join(lines) or f"{params} has every key")
@@ -35,32 +34,16 @@ def main(params: Path) -> None:
 
 
 def completed(
-    values: Mapping[str, Any], defaults: Mapping[str, Any], moved: Mapping[str, tuple[str, ...]]
+    values: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values of a file with every key, and a line for every key that came or went. moved: keys
-    of earlier versions, each with those that take over its value, none for a dead key; one whose
-    successor has a value stays, for check_params to name."""
-    own, lines, carried = copy.deepcopy(dict(values)), [], dict[str, Any]()
-    for old, places in moved.items():
-        value = _get(values, old)
-        if value is ... or any(_get(values, place) is not ... for place in places):
-            continue
-        fate = f"moved to {', '.join(places)}" if places else "removed"
-        lines.append(f"{old} = {shown(value)}: {fate}")
-        section, _, name = old.rpartition(".")
-        del _get(own, section)[name]
-        for place in places:
-            single = isinstance(_get(defaults, place), list) and not isinstance(value, list)
-            carried[place] = [value] if single else value
+    """The values of a file with every key, and a line for every key that came."""
+    own = dict(values)
     for section in defaults:
         if own.get(section, ...) is None and isinstance(defaults[section], dict):
             own[section] = {}  # written without keys
     whole = merge(defaults, own) | {name: own[name] for name in NAMED if name in own}
-    for place, value in carried.items():
-        section, _, name = place.rpartition(".")
-        _get(whole, section)[name] = value
     came = (key for key in _leaves(whole) if _get(own, key) is ...)
-    return whole, lines + [f"{key} = {shown(_get(whole, key))}: inserted" for key in came]
+    return whole, [f"{key} = {shown(_get(whole, key))}: inserted" for key in came]
 
 
 def _get(values: Any, key: str) -> Any:

@@ -18,9 +18,7 @@ GROUP = "take out"
 @click.argument("file", type=existing)
 @click.option("--format", "kind", type=click.Choice(["scan_npy", "tsv"]), required=True)
 @click.option("--output", type=target, required=True, help="Folder to write into.")
-@click.option("--images", type=existing, help="Images table; default: the one of dvc.yaml.")
-@click.option("--captions", type=existing, help="Captions table; default: the one of dvc.yaml.")
-def main(file: Path, kind: str, output: Path, images: Path | None, captions: Path | None) -> None:
+def main(file: Path, kind: str, output: Path) -> None:
     """Write the regions in FILE as SCAN's arrays with captions and ids, or as bottom-up TSV.
 
     Example: vse export regions data/features/regions.h5 --format tsv --output exported
@@ -29,8 +27,8 @@ def main(file: Path, kind: str, output: Path, images: Path | None, captions: Pat
     if kind == "tsv":
         written = [export_tsv(regions, output)]
     else:
-        images = images or stage_paths("extract_region_features", ("images",))["images"]
-        captions = captions or stage_paths("extract_region_features", ("captions",))["captions"]
-        written = export_scan(regions, load_images(images), load_captions(captions), output)
+        tables = stage_paths("extract_region_features", ("images", "captions"))
+        corpus = load_images(tables["images"]), load_captions(tables["captions"])
+        written = export_scan(regions, *corpus, output)
     for path in written:
         say(f"written: {path}, {path.stat().st_size:,} bytes")

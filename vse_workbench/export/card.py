@@ -1,65 +1,14 @@
 """The card of an exported model: what it is, what it learnt from, and how well it does."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import described
 from vse_workbench.claims.ledger import leaves
 
-CARD = """---
-license: {licence}
-library_name: vse-workbench
-pipeline_tag: feature-extraction
-tags: [image-text-retrieval, {model}]
----
-
-# {model}
-
-An image-text retrieval model of VSE Workbench: images and captions in one space.
-
-## Use
-
-```python
-from vse_workbench import Embedder
-
-embedder = Embedder.load("this/folder")
-captions = embedder.captions(["a purple cross left of a tiny yellow box"])
-scores = embedder.images(["photo.jpg"]) @ captions.T
-```
-
-`vse search "a purple cross left of a tiny yellow box" --from this/folder` searches the
-corpus that it was tested on.
-
-## Data
-
-{data}
-
-## Metrics
-
-{metrics}
-
-## Training
-
-Epoch {epoch}, validation rsum {val_rsum:.1f}. The values of `params.yaml` that it read:
-
-```
-{params}
-```
-
-## Files
-
-| file | sha256 |
-|---|---|
-{files}
-
-Digest of weights and description: `{digest}`.
-
-## Limits and licence
-
-{limits} The weights are under {licence}, the code that reads them under Apache-2.0; images and
-captions of other datasets have terms of their own, which the weights may share.
-"""
+CARD = Path(__file__).with_name("templates") / "card.md"
 WORLD = "Trained on drawn shapes: it knows their words alone and says nothing about photographs."
 OWN = "What it knows are the words and the pictures of its training data."
 
@@ -75,7 +24,7 @@ def card(
     rows = [f"| {name} | {images:,} | {texts:,} |" for name, (images, texts) in sizes.items()]
     table = "\n".join(["| split | images | captions |", "|---|--:|--:|", *rows])
     files = [f"| `{entry['path']}` | `{entry['sha256']}` |" for entry in config["files"].values()]
-    return CARD.format(
+    return CARD.read_text(encoding="utf-8").format(
         model=config["model"],
         licence=licence,
         data=f"Dataset `{dataset}`.\n\n{table}",

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,6 @@ from PIL import Image
 from models.base.queries import (
     Files,
     Query,
-    QueryModel,
     VectorQueries,
     open_queries,
     query_files,
@@ -27,14 +27,12 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say, without_progress
 from pipeline.scores.file import SplitScores, read_scores
+from pipeline.search.built import NAME, BuiltIndexes
 from pipeline.search.index import SHORTLIST, Catalogue, Hit, Index, find_hits, read_index, words_of
 from pipeline.search.params import SearchConfig
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.groups import GroupFile
 from stages.params import CommonParams
-
-if TYPE_CHECKING:
-    from pipeline.search.built import BuiltIndexes
 
 NAIVE = Criterion("naive")
 
@@ -72,10 +70,9 @@ def scored_models() -> dict[str, Files]:
 
 def best_model() -> str:
     """The searchable model with the largest validation rsum, told on standard error."""
-    checkpoints = {name: own["checkpoint"] for name, own in scored_models().items()}
-    rsums = {
-        name: read_checkpoint(at, name).description.val_rsum for name, at in checkpoints.items()
-    }
+    files = scored_models().items()
+    found = {name: read_checkpoint(own["checkpoint"], name) for name, own in files}
+    rsums = {name: own.description.val_rsum for name, own in found.items()}
     best = max(rsums, key=rsums.__getitem__)
     told = f"has the largest validation rsum ({rsums[best]:.1f}) of {listing(rsums)}"
     say(f"searching with {best}, which {told}; --model chooses another")
@@ -90,10 +87,10 @@ def as_dict(hit: Hit) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Reranking:
-    """A QueryModel: vectors of the first choose what the second scores."""
+    """A model that takes queries: vectors of the first choose what the second scores."""
 
-    first: QueryModel
-    second: QueryModel
+    first: Any
+    second: Any
 
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
         chosen = self.first.of_words(words, wordnet, tell)
@@ -126,8 +123,7 @@ class Searcher:
         self.catalogue = Catalogue(images, captions)
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
         self._built = None if settings is None else self._built_indexes(settings)
-        self._indices: dict[tuple[str, str], Index] = {}
-        self._scores: dict[str, SplitScores] = {}
+        self.index, self._scores = cache(self._index), cache(self._read_scores)
 
     def of_text(self, text: str, question: Question) -> Answer:
         """The images nearest to a text; WorkbenchError for one without any word that is known."""
@@ -147,20 +143,20 @@ class Searcher:
         index = self.index(question.split, "caption")
         return self._answer(self.model.of_image(image), index, "caption", question, [])
 
-    def index(self, split: str, kind: str) -> Index:
-        """What of a split is searched, read once. WorkbenchError for a split there is not."""
-        if (split, kind) not in self._indices:
-            exact = read_index(self.files["output"], split, kind, self.sha256)
-            built = self._built
-            self._indices[split, kind] = built.attached(exact, split, kind) if built else exact
-        return self._indices[split, kind]
+    def _index(self, split: str, kind: str) -> Index:
+        """What of a split is searched. WorkbenchError for a split there is not."""
+        exact = read_index(self.files["output"], split, kind, self.sha256)
+        return self._built.attached(exact, split, kind) if self._built else exact
 
-    def _built_indexes(self, settings: SearchConfig) -> "BuiltIndexes | None":
+    def _read_scores(self, split: str) -> SplitScores:
+        say(f"{self.name}: reading the scores of {split}, which other criteria look at")
+        needed_by = "a criterion other than naive"
+        return read_scores(self.files["output"], split, needed_by=needed_by)
+
+    def _built_indexes(self, settings: SearchConfig) -> BuiltIndexes | None:
         """The indexes that params.yaml asks for; None, and a line, where none are built yet."""
         if self.name not in settings.models:
             return None
-        from pipeline.search.built import NAME, BuiltIndexes
-
         folder = stage_paths("build_index", ("output",), self.name)["output"]
         if not (folder / NAME).is_file():
             build = f"build it with: dvc repro build_index@{self.name}"
@@ -184,15 +180,11 @@ class Searcher:
         self, near: Index, scores: np.ndarray, kind: str, question: Question
     ) -> np.ndarray:
         """Scores of the items of `near`, as if the query were one more of the split's queries."""
-        criterion, split = question.criterion, question.split
+        criterion = question.criterion
         if criterion.name not in (allowed := single_query_criteria()):
             text = f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
             raise WorkbenchError(text)
-        if split not in self._scores:
-            say(f"{self.name}: reading the scores of {split}, which other criteria look at")
-            needed_by = "a criterion other than naive"
-            self._scores[split] = read_scores(self.files["output"], split, needed_by=needed_by)
-        stored = self._scores[split]
+        stored = self._scores(question.split)
         ids = stored.image_ids if kind == "image" else stored.caption_ids
         places = {name: row for row, name in enumerate(ids)}
         rows = [places[name] for name in near.ids]

@@ -97,14 +97,7 @@ class SearchServer:
         self.described = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
         # models share the processors: two at once are slower than one after the other
         self.turn = anyio.CapacityLimiter(1)
-
-        @lru_cache(maxsize=THUMBNAILS)
-        def thumbnail(path: str, side: int) -> bytes:
-            image = open_rgb(path, limits.pixels)
-            image.thumbnail((side, side))
-            return encoded(image, "JPEG")
-
-        self.thumbnail = thumbnail
+        self.thumbnail = lru_cache(maxsize=THUMBNAILS)(partial(thumbnail, limits.pixels))
 
     def app(self, hosts: Sequence[str]) -> Guard:
         """The application, to be called by these host names ("*": any) against DNS rebinding."""
@@ -118,12 +111,10 @@ class SearchServer:
         app.add_api_route("/api/examples", self.examples)
         kinds = ("image/*", "multipart/form-data", "application/json")
         body = {"requestBody": {"content": {kind: {} for kind in kinds}, "required": True}}
-        for path, asked, sent in (
-            ("/api/search", self.search, self.search_sent),
-            ("/api/embeddings", self.embed, self.embed_sent),
-        ):
-            app.add_api_route(path, asked)
-            app.add_api_route(path, sent, methods=["POST"], openapi_extra=body)
+        app.add_api_route("/api/search", self.search)
+        app.add_api_route("/api/search", self.search_sent, methods=["POST"], openapi_extra=body)
+        app.add_api_route("/api/embeddings", self.embed)
+        app.add_api_route("/api/embeddings", self.embed_sent, methods=["POST"], openapi_extra=body)
         for path, drawn, kind in (
             ("/images", self.image, "image/jpeg"),
             ("/attention", self.attention, "image/png"),
@@ -344,6 +335,13 @@ def check(kind: str, name: str, there: Sequence[str]) -> None:
     """404 for a name that is not there."""
     if name not in there:
         raise HTTPException(404, f"{kind} {name[:100]!r}: there are {listing(there)}")
+
+
+def thumbnail(pixels: int, path: str, side: int) -> bytes:
+    """An image of at most so many pixels as a JPEG file, its longer side that long."""
+    image = open_rgb(path, pixels)
+    image.thumbnail((side, side))
+    return encoded(image, "JPEG")
 
 
 def encoded(image: Image.Image, kind: str) -> bytes:

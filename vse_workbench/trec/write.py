@@ -56,7 +56,7 @@ def write_positives(path: Path, split: SplitScores, positives: Positives, way: D
     """Write `query 0 item grade` lines of extended positives, fractions in thousandths."""
     queries, items = ids_of(split, way)
     whole = bool((positives.grades == np.round(positives.grades)).all())
-    query, item, grades = positives.of(slice(0, len(queries)))
+    query, item, grades = positives.pairs
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
     rows = zip(query.tolist(), item.tolist(), levels.tolist(), strict=True)
     lines = (f"{escaped(queries[q])} 0 {escaped(items[i])} {level}\n" for q, i, level in rows)

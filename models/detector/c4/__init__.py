@@ -2,7 +2,6 @@
 its forward pass: weights come from a file. Everything is as in the authors' Caffe network."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -10,33 +9,13 @@ from torch.nn import functional as F
 from torchvision.ops import roi_pool
 
 from models.detector.c4.backbone import EXPANSION, stage, trunk
-from models.detector.c4.proposals import STRIDE, ProposalNetwork
-from models.detector.selection import RegionError, RegionOutput
+from models.detector.c4.proposals import STRIDE, C4Sizes, ProposalNetwork
+from models.detector.selection import RegionOutput
+from pipeline.runtime.errors import WorkbenchError
 
 MEAN = (102.9801, 115.9465, 122.7717)  # blue, green, red of 0 to 255; no division by deviations
 POOL_SIZE = 14  # cells along each side of a pooled region
 CHUNK = 64  # regions in res5 at a time: about 150 MB for its widest maps
-
-
-@dataclass(frozen=True)
-class C4Sizes:
-    """Sizes of a C4 detector, as plain values that JSON holds; the defaults are the paper's."""
-
-    width: int = 64  # channels of the stem; D is 32 times that
-    blocks: Sequence[int] = (3, 4, 23, 3)  # of res2 to res5
-    hidden: int = 512  # channels of the proposal network
-    embedding: int = 256  # width of a class in the attribute head
-    attribute_hidden: int = 512  # width of the attribute head's hidden layer
-    candidates: int = 6000  # boxes per image before NMS
-    proposals: int = 300  # P, boxes per image after NMS at most
-    proposal_iou: float = 0.7  # threshold of NMS
-    smallest: float = 16.0  # least side of a proposal, in pixels of the image as given
-    short_side: int = 600  # of the scaled image, in pixels
-    long_side: int = 1000  # upper limit, in pixels
-
-    def __post_init__(self) -> None:
-        if len(self.blocks) != 4 or min(self.blocks) < 1:
-            raise ValueError(f"blocks {list(self.blocks)}: wanted are four numbers of at least 1")
 
 
 class C4Detector(nn.Module):
@@ -60,14 +39,7 @@ class C4Detector(nn.Module):
         inside = 4 * EXPANSION * width  # channels of res4
         self.region_dim = 2 * inside
         self.backbone = trunk(width, (blocks[0], blocks[1], blocks[2]))
-        self.proposal_generator = ProposalNetwork(
-            inside,
-            self.sizes.hidden,
-            candidates=self.sizes.candidates,
-            proposals=self.sizes.proposals,
-            iou=self.sizes.proposal_iou,
-            smallest=self.sizes.smallest,
-        )
+        self.proposal_generator = ProposalNetwork(inside, self.sizes)
         self.roi_heads = RegionHead(
             inside, blocks[3], len(self.object_names), len(self.attribute_names), self.sizes
         )
@@ -88,7 +60,7 @@ class C4Detector(nn.Module):
         """uint8 RGB (3, H, W) to BGR (1, 3, H', W') without its mean, and the scale. The short side
         becomes short_side, unless the long one would exceed long_side."""
         if image.ndim != 3 or len(image) != 3 or not image.numel():
-            raise RegionError(f"an image of shape {tuple(image.shape)}: wanted is (3, H, W)")
+            raise WorkbenchError(f"an image of shape {tuple(image.shape)}: wanted is (3, H, W)")
         short, long = sorted(image.shape[-2:])
         scale = self.sizes.short_side / short
         if round(scale * long) > self.sizes.long_side:
@@ -111,13 +83,13 @@ class RegionHead(nn.Module):
     def forward(self, maps: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Maps (1, inside, H, W) and boxes (P, 4), pixels of the scaled image, to features (P, D),
         object scores (P, C + 1) and attribute scores (P, A)."""
-        features = torch.cat([self.features(maps, part) for part in boxes.split(CHUNK)])
+        features = self.features(maps, boxes)
         return features, *self.box_predictor(features)
 
     def features(self, maps: Tensor, boxes: Tensor) -> Tensor:
         """(P, D): max-pooled to 14 x 14 cells, through res5, averaged over the cells."""
-        cells = roi_pool(maps, [boxes], POOL_SIZE, spatial_scale=1 / STRIDE)
-        return self.res5(cells).mean((2, 3))
+        parts = (roi_pool(maps, [b], POOL_SIZE, 1 / STRIDE) for b in boxes.split(CHUNK))
+        return torch.cat([self.res5(cells).mean((2, 3)) for cells in parts])
 
 
 class Predictor(nn.Module):

@@ -5,18 +5,42 @@ pixels. The published weights were trained with both, so both stay.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.ops import clip_boxes_to_image, nms
 
-from models.detector.selection import RegionError
+from models.detector.selection import CHECK
+from pipeline.runtime.errors import WorkbenchError
 
 STRIDE = 16
 SCALES = (4, 8, 16, 32)  # sides of the square anchors, in strides
 RATIOS = (0.5, 1.0, 2.0)  # height to width
 LARGEST = math.log(1000 / 16)  # largest log of a growth in size: exp would overflow
+
+
+@dataclass(frozen=True)
+class C4Sizes:
+    """Sizes of a C4 detector, as plain values that JSON holds; the defaults are the paper's."""
+
+    width: int = 64  # channels of the stem; D is 32 times that
+    blocks: Sequence[int] = (3, 4, 23, 3)  # of res2 to res5
+    hidden: int = 512  # channels of the proposal network
+    embedding: int = 256  # width of a class in the attribute head
+    attribute_hidden: int = 512  # width of the attribute head's hidden layer
+    candidates: int = 6000  # boxes per image before NMS
+    proposals: int = 300  # P, boxes per image after NMS at most
+    proposal_iou: float = 0.7  # threshold of NMS
+    smallest: float = 16.0  # least side of a proposal, in pixels of the image as given
+    short_side: int = 600  # of the scaled image, in pixels
+    long_side: int = 1000  # upper limit, in pixels
+
+    def __post_init__(self) -> None:
+        if len(self.blocks) != 4 or min(self.blocks) < 1:
+            raise ValueError(f"blocks {list(self.blocks)}: wanted are four numbers of at least 1")
 
 
 class ProposalHead(nn.Module):
@@ -37,33 +61,22 @@ class ProposalHead(nn.Module):
 
 
 class ProposalNetwork(nn.Module):
-    """Proposals of one image, best first; the sizes are those of C4Sizes."""
+    """Proposals of one image, best first."""
 
-    def __init__(
-        self,
-        inside: int,
-        hidden: int,
-        *,
-        candidates: int,
-        proposals: int,
-        iou: float,
-        smallest: float,
-    ) -> None:
+    def __init__(self, inside: int, sizes: C4Sizes) -> None:
         super().__init__()
-        self.rpn_head = ProposalHead(inside, hidden)
-        self.candidates, self.proposals = candidates, proposals
-        self.iou, self.smallest = iou, smallest
+        self.rpn_head, self.sizes = ProposalHead(inside, sizes.hidden), sizes
 
     def forward(self, maps: Tensor, height: int, width: int, scale: float) -> Tensor:
         """Maps (1, inside, H, W) to boxes (P, 4) in pixels of the scaled image, inside it. height,
         width: of the scaled image in pixels; scale: its size to that of the image as given."""
         logits, deltas = self.rpn_head(maps)
         if not bool(torch.isfinite(logits).all() & torch.isfinite(deltas).all()):
-            raise RegionError("the detector's weights give proposals that are not finite")
+            raise WorkbenchError("the detector's proposals are not finite", CHECK)
         scores = object_scores(logits)
         boxes = decode(anchors(maps.shape[-2], maps.shape[-1], maps.device), rows(deltas, 4))
         inside = clip_boxes_to_image(boxes, (height - 1, width - 1))
-        return self.best(inside, scores, self.smallest * scale)
+        return self.best(inside, scores, self.sizes.smallest * scale)
 
     def best(self, boxes: Tensor, scores: Tensor, smallest: float) -> Tensor:
         """Large enough boxes (N, 4) that survive NMS by their scores (N,): (P, 4), best first.
@@ -71,11 +84,11 @@ class ProposalNetwork(nn.Module):
         sides = boxes[:, 2:] - boxes[:, :2]
         large = ((sides > 0) & (sides + 1 >= smallest)).all(1)
         boxes, scores = boxes[large], scores[large]
-        order = scores.argsort(descending=True, stable=True)[: self.candidates]
+        order = scores.argsort(descending=True, stable=True)[: self.sizes.candidates]
         boxes, scores = boxes[order], scores[order]
         # Ends moved by one pixel give torchvision's IoU the sides that include the last pixel.
         ends = boxes + boxes.new_tensor([0, 0, 1, 1])
-        return boxes[nms(ends, scores, self.iou)[: self.proposals]]
+        return boxes[nms(ends, scores, self.sizes.proposal_iou)[: self.sizes.proposals]]
 
 
 def rows(maps: Tensor, values: int) -> Tensor:

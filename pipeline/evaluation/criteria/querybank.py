@@ -1,7 +1,7 @@
 """Dynamic inverted softmax (Bogolin et al. 2022): only queries drawn to a hub are normalised."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -9,9 +9,9 @@ from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.reductions import (
     IMAGES,
     Lines,
-    best_scores,
     log_sum_exp,
     maximum,
+    nearest_means,
     reduced,
     slow_log_softmax,
 )
@@ -24,13 +24,14 @@ def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Ti
     """The scores (N, M) to rank by, for each axis of queries: log of exp(beta s) / sum over queries
     of exp(beta s) where a query's nearest item is a hub, else beta s. A hub is the nearest item of
     two queries; of tied nearest items each counts."""
-    best = best_scores(scores)
-    counts = reduced(scores, queries, _NearestCounts(best), _added)
+    best = nearest_means(scores, 1)
+    counts = reduced(scores, queries, partial(_nearest_counts, best), _added)
     hubs = {axis: (count >= 2).float() for axis, (count,) in counts.items()}
-    active = reduced(scores, [1 - axis for axis in queries], _Reaching(best, hubs), maximum)
+    reaching = partial(_reaching, best, hubs)
+    active = reduced(scores, [1 - axis for axis in queries], reaching, maximum)
     sums = log_sum_exp(scores, queries, settings.beta)
     return [
-        Rescored(scores, _Normalised(settings.beta, axis, active[1 - axis][0], -own))
+        Rescored(scores, partial(_normalised, settings.beta, axis, active[1 - axis][0], -own))
         for own, axis in zip(sums, queries, strict=True)
     ]
 
@@ -53,54 +54,47 @@ def _added(one: Lines, other: Lines) -> Lines:
     return (one[0] + other[0],)
 
 
-@dataclass(frozen=True, eq=False)
-class _NearestCounts:
+def _nearest_counts(
+    best: Lines, tile: torch.Tensor, queries: int, rows: slice, columns: slice
+) -> Lines:
     """Of how many queries each item is the nearest, or one of the tied nearest."""
-
-    best: tuple[torch.Tensor, torch.Tensor]
-
-    def __call__(self, tile: torch.Tensor, queries: int, rows: slice, columns: slice) -> Lines:
-        return (_nearest(tile, self.best, queries, rows, columns).sum(queries),)
+    return (_nearest(tile, best, queries, rows, columns).sum(queries),)
 
 
-@dataclass(frozen=True, eq=False)
-class _Reaching:
+def _reaching(
+    best: Lines,
+    hubs: dict[int, torch.Tensor],
+    tile: torch.Tensor,
+    items: int,
+    rows: slice,
+    columns: slice,
+) -> Lines:
     """1 for queries whose nearest item is a hub (1 in `hubs`, one number per item), else 0."""
-
-    best: tuple[torch.Tensor, torch.Tensor]
-    hubs: dict[int, torch.Tensor]
-
-    def __call__(self, tile: torch.Tensor, items: int, rows: slice, columns: slice) -> Lines:
-        queries = 1 - items
-        nearest = _nearest(tile, self.best, queries, rows, columns)
-        hubs = self.hubs[queries]
-        nearest *= hubs[columns] if queries == IMAGES else hubs[rows, None]
-        return (nearest.amax(items),)
+    queries = 1 - items
+    nearest = _nearest(tile, best, queries, rows, columns)
+    nearest *= hubs[queries][columns] if queries == IMAGES else hubs[queries][rows, None]
+    return (nearest.amax(items),)
 
 
 def _nearest(
-    tile: torch.Tensor,
-    best: tuple[torch.Tensor, torch.Tensor],
-    queries: int,
-    rows: slice,
-    columns: slice,
+    tile: torch.Tensor, best: Lines, queries: int, rows: slice, columns: slice
 ) -> torch.Tensor:
     """1 where an item is a query's nearest, else 0, as float32: torch sums booleans more slowly."""
     level = best[0][rows, None] if queries == IMAGES else best[1][columns]
     return torch.eq(tile, level, out=torch.empty(tile.shape))
 
 
-@dataclass(frozen=True, eq=False)
-class _Normalised:
+def _normalised(
+    beta: float,
+    queries: int,
+    active: torch.Tensor,
+    term: torch.Tensor,
+    tile: torch.Tensor,
+    rows: slice,
+    columns: slice,
+) -> torch.Tensor:
     """beta * scores, and a term of the item where the query is active."""
-
-    beta: float
-    queries: int
-    active: torch.Tensor
-    term: torch.Tensor
-
-    def __call__(self, tile: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
-        result = tile * self.beta
-        if self.queries == IMAGES:
-            return result.addcmul_(self.active[rows, None], self.term[columns])
-        return result.addcmul_(self.active[columns], self.term[rows, None])
+    result = tile * beta
+    if queries == IMAGES:
+        return result.addcmul_(active[rows, None], term[columns])
+    return result.addcmul_(active[columns], term[rows, None])

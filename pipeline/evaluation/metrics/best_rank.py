@@ -5,12 +5,10 @@ from functools import partial
 
 import numpy as np
 
-from pipeline.evaluation.chance import beyond
-from pipeline.evaluation.row import Metric
+from pipeline.evaluation.row import Metric, beyond
 from pipeline.scores.ranking import Ranking
 
 NOTE = "Med r, Mean r: median and mean rank of the first true item."
-LARGEST = 10**12
 
 
 def best_rank(ranking: Ranking) -> np.ndarray:
@@ -38,7 +36,6 @@ _row = partial(
     per_query=best_rank,
     reference=reference,
     better="smaller",
-    span=(1, LARGEST),
     place=20,
 )
 ROWS = (

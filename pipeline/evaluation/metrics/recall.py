@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.evaluation.chance import beyond
-from pipeline.evaluation.row import Metric
+from pipeline.evaluation.row import Metric, beyond
 from pipeline.scores.ranking import Ranking
 
 NOTE = "R@K: percent of the queries with a true item among the first K."

@@ -8,18 +8,25 @@ not read: next to X.hdf5 must lie X_ids.txt, X_ids.json (a list) or X_imgid2idx.
 import hashlib
 from pathlib import Path
 
-import h5py
 import numpy as np
 
+from pipeline.arrays.file import Array, ArrayFile
+from pipeline.arrays.hdf5 import read_hdf5
+from pipeline.arrays.ids import listed_ids
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import ImportCorpus, check_boxes, check_features, check_sizes
+from pipeline.regions.imports.source import (
+    ImportCorpus,
+    check_boxes,
+    check_features,
+    check_sizes,
+    files_of,
+)
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.runtime.text import read_json, read_text
+from pipeline.runtime.text import read_json
 from pipeline.storage.hdf5 import opened
 
-MAX_CHUNK = 1 << 28  # bytes that one stored block may unfold to
 CONVERT = (
     "turn the pickle of ids into JSON with the program that wrote it: "
     "json.dump({str(k): int(v) for k, v in pickle.load(open(A, 'rb')).items()}, open(B, 'w'))"
@@ -31,19 +38,19 @@ class ButdFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with opened(path) as file:
-            features = _dataset(path, file, "image_features", (2, 3))
-            self.flat, self.width = features.ndim == 2, int(features.shape[-1])
-            self.spatial = "spatial_features" in file
-            columns = {"image_bb": 4} | ({"spatial_features": 6} if self.spatial else {})
-            for name, count in columns.items():
-                shape = _dataset(path, file, name, (features.ndim,)).shape
-                if shape != (*features.shape[:-1], count):
-                    raise WorkbenchError(
-                        f"{path}: {name} {shape} does not fit image_features {features.shape}: "
-                        f"expected are {count} per box"
-                    )
-            self.starts, self.stops = self._bounds(file, features)
+        file = read_hdf5(path)
+        shape = _array(file, "image_features", (2, 3)).shape
+        self.flat, self.width = len(shape) == 2, shape[-1]
+        self.spatial = "spatial_features" in file.names
+        columns = {"image_bb": 4} | ({"spatial_features": 6} if self.spatial else {})
+        for name, count in columns.items():
+            found = _array(file, name, (len(shape),)).shape
+            if found != (*shape[:-1], count):
+                raise WorkbenchError(
+                    f"{path}: {name} {found} does not fit image_features {shape}: expected are "
+                    f"{count} per box"
+                )
+        self.starts, self.stops = self._bounds(file, shape)
         self.names = _ids(path, len(self.starts))
         check_sizes(str(path), int((self.stops - self.starts).max()), self.width)
 
@@ -53,20 +60,20 @@ class ButdFile:
         with opened(self.path) as file:
             return np.asarray(file[name][place], np.float32)
 
-    def _bounds(self, file: h5py.File, features: h5py.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    def _bounds(self, file: ArrayFile, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         if not self.flat:
-            count, slots = features.shape[:2]
+            count, slots = shape[:2]
             return np.zeros(count, np.int64), np.full(count, slots, np.int64)
-        places = _dataset(self.path, file, "pos_boxes", (2,), "iu")
-        if places.shape[1] != 2 or places.shape[0] > features.shape[0]:
+        places = _array(file, "pos_boxes", (2,), "iu")
+        if places.shape[1] != 2 or places.shape[0] > shape[0]:
             raise WorkbenchError(f"{self.path}: pos_boxes {places.shape}; expected are (N, 2)")
-        starts, stops = np.asarray(places[:], np.int64).T
-        bad = (starts < 0) | (stops <= starts) | (stops > features.shape[0])
+        starts, stops = np.concatenate(list(places.blocks())).astype(np.int64).T
+        bad = (starts < 0) | (stops <= starts) | (stops > shape[0])
         if bad.any():
             row = int(bad.argmax())
             raise WorkbenchError(
                 f"{self.path}: pos_boxes, row {row:,}: {starts[row]} to {stops[row]} is no part of "
-                f"the {features.shape[0]:,} regions"
+                f"the {shape[0]:,} regions"
             )
         return starts, stops
 
@@ -79,7 +86,7 @@ class ButdRegions:
 
     def __init__(self, path: Path, corpus: ImportCorpus) -> None:
         self.corpus = corpus
-        self.files = [ButdFile(file) for file in _files(path)]
+        self.files = [ButdFile(file) for file in files_of(path, "*.h*5")]
         self.width = self.files[0].width
         for file in self.files:
             if file.width != self.width:
@@ -129,33 +136,11 @@ def _size(place: str, boxes: np.ndarray, spatial: np.ndarray) -> tuple[int, int]
     return sides[0], sides[1]
 
 
-def _dataset(
-    path: Path, file: h5py.File, name: str, dims: tuple[int, ...], kinds: str = "f"
-) -> h5py.Dataset:
-    """A dataset of numbers in the file itself, none of whose blocks unfolds to too much."""
-    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-        raise WorkbenchError(f"{path}: no dataset {name!r} in the file itself")
-    found = file[name]
-    if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
-        raise WorkbenchError(f"{path}: {name!r} is no dataset with its values in this file")
-    if found.dtype.kind not in kinds or found.ndim not in dims or not found.size:
-        raise WorkbenchError(f"{path}: {name} of type {found.dtype} and shape {found.shape}")
-    block = int(np.prod(found.chunks or (1,))) * found.dtype.itemsize
-    if block > MAX_CHUNK or (not found.chunks and found.nbytes > path.stat().st_size):
-        raise WorkbenchError(f"{path}: {name} of shape {found.shape} cannot be in this file")
+def _array(file: ArrayFile, name: str, dims: tuple[int, ...], kinds: str = "f") -> Array:
+    found = file.array(name)
+    if found.dtype.kind not in kinds or len(found.shape) not in dims:
+        raise WorkbenchError(f"{found.place} of type {found.dtype} and shape {found.shape}")
     return found
-
-
-def _files(path: Path) -> list[Path]:
-    files = sorted(file for file in path.glob("*") if file.suffix in (".hdf5", ".h5"))
-    if path.is_file():
-        return [path]
-    if not files:
-        raise WorkbenchError(
-            f"regions.path = {str(path)!r}: no HDF5 file and no folder with .hdf5 or .h5 files",
-            "set regions.path in params.yaml",
-        )
-    return files
 
 
 def _ids(path: Path, count: int) -> list[str]:
@@ -170,15 +155,12 @@ def _ids(path: Path, count: int) -> list[str]:
         if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
             raise WorkbenchError(f"{index}: not a mapping of ids to the rows 0 to {count - 1:,}")
         return sorted(values, key=values.__getitem__)
-    if text.is_file():
-        listed = [line.strip() for line in read_text(text).rstrip("\n").split("\n")]
-    elif names.is_file():
-        values = read_json(names)
-        listed = [str(value) for value in values] if isinstance(values, list) else []
-    else:
+    place = next((file for file in (text, names) if file.is_file()), None)
+    if place is None:
         raise WorkbenchError(
             f"{path}: no ids: looked for {text.name}, {names.name}, {index.name}", CONVERT
         )
+    listed = listed_ids(place)
     if len(listed) != count:
         raise WorkbenchError(f"{path}: {len(listed):,} ids for {count:,} rows of the HDF5 file")
     return listed

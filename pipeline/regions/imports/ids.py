@@ -14,11 +14,15 @@ from pathlib import PurePosixPath
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.embeddings.job import matched
 from pipeline.runtime.errors import listing
-from pipeline.runtime.process import say
-from pipeline.runtime.text import Problems
 
 COCO = re.compile(r"(?:^|_)(\d{12})$")
+HINT = (
+    "ids are matched with image_id, with the file's name without its ending, or with the integer "
+    "that ends MS-COCO's file names; regions.other_images = skip leaves out images that are not in "
+    "the corpus"
+)
 
 
 class ImageMatcher:
@@ -45,35 +49,16 @@ class ImageMatcher:
     def match(self, names: Sequence[str], where: str) -> npt.NDArray[np.int64]:
         """(N,) the place in `names` that describes each image of the corpus; WorkbenchError for ids
         that occur twice or match no image or several, and images without an id."""
-        places: dict[int, int] = {}
-        twice: list[str] = []
-        unknown: list[str] = []
-        ambiguous: list[str] = []
-        for place, name in enumerate(names):
-            rows = self.rows(name)
-            if len(rows) != 1:
-                (ambiguous if rows else unknown).append(self._described(name, rows))
-            elif rows[0] in places:
-                twice.append(name)
-            else:
-                places[rows[0]] = place
-        missing = [name for row, name in enumerate(self.image_ids) if row not in places]
-        problems = Problems(where)
-        problems.add("ids more than once", twice)
-        problems.add("ids that match several images", ambiguous)
-        if not self.skip_others:
-            problems.add("ids of images that are not in the corpus", unknown)
-        problems.add("images of the corpus without an id there", missing)
-        problems.raise_if_any(
-            "ids are matched with image_id, with the file's name without its ending, or with the "
-            "integer that ends MS-COCO's file names; regions.other_images = skip leaves out images "
-            "that are not in the corpus"
-        )
-        if unknown:
-            count = f"{len(unknown):,} images that are not in the corpus"
-            say(f"{where}: left out {count}: {listing(unknown)}")
-        return np.array([places[row] for row in range(len(self.image_ids))], dtype=np.int64)
+        found = [self._described(name, self.rows(name)) for name in names]
+        rows = matched(where, found, self.image_ids, self.skip_others, HINT)
+        inside = np.flatnonzero(rows >= 0)
+        places = np.empty(len(self.image_ids), np.int64)
+        places[rows[inside]] = inside
+        return places
 
     def _described(self, name: str, rows: list[int]) -> str:
-        shown = name if name.isprintable() and len(name) < 100 else repr(name[:100])
-        return f"{shown} ({listing((self.image_ids[row] for row in rows), 3)})" if rows else shown
+        """The image_id of an id; where it is ambiguous, the id with what it may mean."""
+        if len(rows) == 1:
+            return self.image_ids[rows[0]]
+        images = listing((self.image_ids[row] for row in rows), 3)
+        return f"{name} (one of {images})" if rows else name

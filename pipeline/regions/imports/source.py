@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -70,6 +71,17 @@ def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
             f"set {key} to {source.most} or more, or regions.boxes to adaptive",
         )
     return boxes if isinstance(boxes, int) else source.most
+
+
+def files_of(path: Path, pattern: str) -> list[Path]:
+    """A file alone, or those of a folder that match a glob; WorkbenchError for none."""
+    files = [path] if path.is_file() else sorted(f for f in path.glob(pattern) if f.is_file())
+    if not files:
+        raise WorkbenchError(
+            f"regions.path = {str(path)!r}: no file and no folder with {pattern}",
+            "set regions.path in params.yaml",
+        )
+    return files
 
 
 def check_sizes(place: str, count: int, width: int) -> None:

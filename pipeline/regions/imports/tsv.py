@@ -16,7 +16,13 @@ import numpy as np
 
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import ImportCorpus, check_boxes, check_features, check_sizes
+from pipeline.regions.imports.source import (
+    ImportCorpus,
+    check_boxes,
+    check_features,
+    check_sizes,
+    files_of,
+)
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
 
@@ -24,7 +30,7 @@ LONGEST_LINE = 1 << 26  # bytes; 100 boxes of 2,048 values take a megabyte
 LARGEST_SIDE = 1 << 20  # pixels
 FIELDS = ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features")
 NUMBER = re.compile(rb"\d{1,9}")
-CUT = "the number of boxes is wrong or the line is cut short"
+CUT = "the number of boxes is wrong, the values are no float32, or the line is cut short"
 
 
 @dataclass(frozen=True)
@@ -49,22 +55,13 @@ class TsvRegions:
     has_boxes = True
 
     def __init__(self, path: Path, corpus: ImportCorpus) -> None:
-        files = sorted(file for file in path.glob("*.tsv*") if file.is_file())
-        if path.is_file():
-            files = [path]
-        if not files:
-            raise WorkbenchError(
-                f"regions.path = {str(path)!r}: no TSV file and no folder with *.tsv",
-                "set regions.path in params.yaml",
-            )
         digest = hashlib.sha256()
-        self.lines = [line for file in files for line in _scan(file, digest)]
+        self.lines = [line for file in files_of(path, "*.tsv*") for line in _scan(file, digest)]
         self.digest = digest.hexdigest()
         # a line without boxes does not tell the width
         self.width = next((line.width for line in self.lines if line.width), 0)
         for line in self.lines:
             if line.count and line.width != self.width:
-                _float64(line.place, "features", line.width, self.width)
                 raise WorkbenchError(
                     f"{line.place}: features of width {line.width:,} for {line.count} boxes; the "
                     f"first line's are {self.width:,} wide",
@@ -125,11 +122,11 @@ def _parsed(path: Path, number: int, offset: int, data: bytes) -> Line:
             f"{place}: {len(fields)} fields separated by tabs; expected are {', '.join(FIELDS)}",
             "if it is the last line, the file was cut short: copy or unpack it again",
         )
-    if number == 1 and tuple(field.decode(errors="replace") for field in fields) == FIELDS:
-        raise WorkbenchError(f"{place}: a header; bottom-up TSV files have none", "remove the line")
     for label, field in zip(FIELDS[1:4], fields[1:4], strict=True):
         if not NUMBER.fullmatch(field):
-            raise WorkbenchError(f"{place}: {label} is {field[:40]!r}, not a whole number")
+            raise WorkbenchError(
+                f"{place}: {label} is {field[:40]!r}, not a whole number (the file has no header)"
+            )
     width, height, count = map(int, fields[1:4])
     name = fields[0].decode(errors="replace")
     place = f"{place} (image_id {name})"
@@ -144,7 +141,6 @@ def _columns(place: str, count: int, boxes: bytes, features: bytes) -> int:
     check_sizes(place, count, 1)  # before they are multiplied
     length, expected = _decoded_length(place, "boxes", boxes), 16 * count
     if length != expected:
-        _float64(place, "boxes", length, expected)
         raise WorkbenchError(
             f"{place}: boxes hold {length:,} bytes; {count} boxes as float32 take {expected:,}", CUT
         )
@@ -166,12 +162,3 @@ def _decoded_length(place: str, label: str, text: bytes) -> int:
             "the line is truncated, or its base64 was written as b'...' by another program",
         )
     return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"=")))
-
-
-def _float64(place: str, label: str, length: int, expected: int) -> None:
-    """Raise WorkbenchError for a length that is twice the expected one."""
-    if expected and length == 2 * expected:
-        raise WorkbenchError(
-            f"{place}: {label} have the length of float64; the format holds float32",
-            "write the file again with float32 values",
-        )

@@ -34,8 +34,6 @@ class JoinedFisher:
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """M captions to (M, dim) float32, unit rows; zeros for a caption without a known word."""
-        if len(self._all) == 1:
-            return self._all[0].encode(captions)
         rows = [part.encode(captions) for part in self._all]
         joined = np.concatenate(rows, axis=1)
         # every part is of length 1, or 0 where its gradients cancel

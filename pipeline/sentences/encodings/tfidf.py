@@ -72,21 +72,17 @@ class TfIdf:
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
         """The encoder of that state; WorkbenchError for another lemmatiser than it was fitted
         with."""
-        return cls.restore_with(lemmatiser(state.settings["lemmatiser"], wordnet), state)
-
-    @classmethod
-    def restore_with(cls, lemmatiser: Lemmatiser, state: State) -> Self:
-        """The same with a lemmatiser that is there already."""
+        found = lemmatiser(state.settings["lemmatiser"], wordnet)
         needed = state.settings["provenance"]
-        if needed != lemmatiser.provenance:
+        if needed != found.provenance:
             raise WorkbenchError(
                 f"the terms were made with the lemmatiser {' '.join(needed.values())}, "
-                f"but here it is {' '.join(lemmatiser.provenance.values())}",
+                f"but here it is {' '.join(found.provenance.values())}",
                 "bring that one back (sentences.tfidf.lemmatiser, .wordnet), or encode the "
                 "sentences again with: dvc repro encode_sentences",
             )
         stop = frozenset(state.settings["stop_words"])
-        return cls(state.words, state.arrays["idf"], lemmatiser, stop)
+        return cls(state.words, state.arrays["idf"], found, stop)
 
 
 def fit_tfidf(

@@ -47,9 +47,8 @@ class Transformer:
         longest, tokenise = self._network.max_seq_length, self._network.tokenizer
         if not longest:
             return 0
-        # a token is a byte at least, and a few mark begin and end
-        long = [text for text in map(self._text, captions) if len(text.encode()) > longest - 8]
-        ids = tokenise(long, truncation=False)["input_ids"] if long else []
+        texts = list(map(self._text, captions))
+        ids = tokenise(texts, truncation=False)["input_ids"] if texts else []
         return sum(len(row) > longest for row in ids)
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
@@ -68,14 +67,6 @@ class Transformer:
                     batch, batch_size=size, show_progress_bar=False
                 )
         return vectors
-
-    def token_states(self, captions: Sequence[Sequence[str]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """States (M, T, D) of the tokens of M captions before pooling, and the number of tokens of
-        each (M,); what lies beyond it is padding."""
-        features = self._network.preprocess([self._text(words) for words in captions])
-        with torch.inference_mode():
-            states: torch.Tensor = self._network[0](features)["token_embeddings"]
-        return states, features["attention_mask"].sum(1)
 
     def state(self) -> State:
         """All files of the network, so that the encoder needs neither folder nor cache."""

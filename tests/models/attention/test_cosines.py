@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from matching_cases import attended
 from torch.nn import functional
 
 from models.attention import cosines as cross_attention
@@ -10,26 +11,13 @@ from models.attention.cosines import attended_cosines, attention_weights
 QUERY_LENGTHS, CONTEXT_LENGTHS = torch.tensor([5, 1, 3, 2]), torch.tensor([7, 1, 4])
 
 
-def literal(queries, contexts, temperature):
-    """Chen and Luo 2020, eq. 4-6, of one pair without padding: cosines (Q,), weights (Q, C)."""
-    cosines = torch.stack([torch.stack([q @ c for c in contexts]) for q in queries]).clamp_min(0)
-    columns = []
-    for context in range(len(contexts)):
-        norm = cosines[:, context].square().sum().clamp_min(1e-16).sqrt()
-        columns.append(cosines[:, context] / norm)
-    weights = torch.softmax(temperature * torch.stack(columns, 1), 1)
-    attended = [sum(a * c for a, c in zip(row, contexts, strict=True)) for row in weights]
-    result = [q @ t / t.norm().clamp_min(1e-7) for q, t in zip(queries, attended, strict=True)]
-    return torch.stack(result), weights
-
-
 def literal_pairs(queries, contexts, query_lengths, context_lengths, temperature):
-    """The same of all pairs, zero at padded queries: (A, B, Q)."""
+    """Cosines of all pairs, zero at padded queries: (A, B, Q)."""
     width = queries.shape[1]
     rows = []
     for query, length in zip(queries, query_lengths, strict=True):
         for context, size in zip(contexts, context_lengths, strict=True):
-            found, _ = literal(query[:length], context[:size], temperature)
+            found, _ = attended(query[:length], context[:size], temperature)
             rows.append(functional.pad(found, (0, width - length)))
     return torch.stack(rows).view(len(queries), len(contexts), width)
 
@@ -128,7 +116,7 @@ def test_weights_are_those_of_the_equations():
     expected = torch.zeros(4, 3, 5, 7, dtype=torch.float64)
     for a, length in enumerate(QUERY_LENGTHS):
         for b, size in enumerate(CONTEXT_LENGTHS):
-            _, weights = literal(queries[a, :length], contexts[b, :size], 9.0)
+            _, weights = attended(queries[a, :length], contexts[b, :size], 9.0)
             expected[a, b, :length, :size] = weights
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 

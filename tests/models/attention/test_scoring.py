@@ -3,40 +3,25 @@
 import numpy as np
 import pytest
 import torch
+from dp_rnn_cases import CPU, toy_split
 from torch.nn.functional import normalize
 
 from models.attention import scoring as pair_scoring
 from models.attention.scoring import caption_blocks, score_pairs
 from models.scan.network import SCAN
-from pipeline.inputs.batches import Split
-from pipeline.inputs.regions import Regions
-from pipeline.inputs.sources import TokenRows
 
-IMAGES, CPU = 7, torch.device("cpu")
+IMAGES = 7
 
 
 def region_split():
-    """Seven images with 0 to 4 regions each and 1 to 3 captions each, of unequal lengths."""
-    random = np.random.default_rng(0)
-    features = torch.from_numpy(random.random((IMAGES, 4, 6), np.float32))
-    positions = torch.from_numpy(random.random((IMAGES, 4, 4), np.float32))
-    counts = torch.tensor([4, 2, 3, 0, 1, 4, 4])
-    described = np.repeat(np.arange(IMAGES), [2, 3, 1, 2, 3, 1, 2])
-    captions = [random.integers(1, 12, random.integers(1, 9)).tolist() for _ in described]
-    return Split(
-        image_ids=[f"image{i}" for i in range(IMAGES)],
-        image_groups=[f"group{i}" for i in range(IMAGES)],
-        caption_ids=[f"caption{i}" for i in range(len(captions))],
-        described=described,
-        images=lambda rows: Regions(features[rows], positions[rows], counts[rows]),
-        captions=TokenRows(captions),
-    )
+    """An image without regions, captions of unequal lengths."""
+    return toy_split((4, 2, 3, 0, 1, 4, 4), words=8)
 
 
 @pytest.fixture(params=["t2i", "i2t"])
 def model(request):
     torch.manual_seed(0)
-    return SCAN(6, 12, 4, 5, direction=request.param, pooling="lse", position_gate=True)
+    return SCAN(5, 9, 4, 5, direction=request.param, pooling="lse", position_gate=True)
 
 
 @pytest.mark.parametrize("block", [1, 60, 10**6])

@@ -40,7 +40,7 @@ def from_weights(queries, contexts, weights):
 def test_scan(direction, regions, words):
     model, sides = drawn(SCAN, direction=direction), pair(regions, words)
     with torch.no_grad():
-        view = scan_view(model, *sides)
+        view = scan_view(model, sides[:3], sides[3:])
         objects = model.embed_images(*sides[:3])[0, :regions]
         said = model.embed_captions(*sides[3:])[0, :words]
         assert view.score == pytest.approx(model(*sides).item(), abs=1e-6)
@@ -65,7 +65,7 @@ def test_dp_rnn(orientation, recurrent, vectors, regions, words):
     model.enter_phase("all" if recurrent else "matching")
     (tower,) = model.towers.values()
     with torch.no_grad():
-        view = dp_rnn_view(model, *sides)
+        view = dp_rnn_view(model, sides[:3], sides[3:])
         image, caption = model.embed_images(*sides[:3])[0], model.embed_captions(*sides[3:])[0]
         objects, said = image.vectors[0, :regions], caption.vectors[0, :words]
         if recurrent:
@@ -98,7 +98,7 @@ def test_dp_rnn_of_both_shows_its_words_and_scores_as_a_whole():
     model, sides = drawn(DPRNN, orientation="both"), pair(4, 3)
     model.enter_phase("all")
     with torch.no_grad():
-        view = dp_rnn_view(model, *sides)
+        view = dp_rnn_view(model, sides[:3], sides[3:])
         images, captions = model.embed_images(*sides[:3]), model.embed_captions(*sides[3:])
         score = model.score_selected(images, captions, torch.zeros(1, 1, dtype=torch.int64))
     assert view.score == pytest.approx(score.item(), abs=1e-6)
@@ -108,5 +108,5 @@ def test_dp_rnn_of_both_shows_its_words_and_scores_as_a_whole():
     assert view.region_weights.sum().item() == pytest.approx(1, abs=1e-6)
     assert view.region_weights.std() > 0.01
     even = drawn(DPRNN, orientation="both", matching="scan")
-    assert dp_rnn_view(even, *sides).word_weights is None
-    assert dp_rnn_view(even, *sides).region_weights is None
+    assert dp_rnn_view(even, sides[:3], sides[3:]).word_weights is None
+    assert dp_rnn_view(even, sides[:3], sides[3:]).region_weights is None

@@ -95,11 +95,7 @@ def test_every_pooling_makes_vectors_whatever_the_order_of_positions() -> None:
         ("swin_t", ["features"], ["channels last", "permute"]),
         ("timm/tset_resnet", ["map"], ["not a network of timm", "timm/test_resnet"]),
         ("timm/resnet18.nobody", ["map"], ["not with such weights", "timm/resnet18"]),
-        (
-            "timm/test_resnet",
-            ["token"],
-            ["no layer 'token'", "at the top: features, map, joint"],
-        ),
+        ("timm/test_resnet", ["token"], ["no layer 'token'", "at the top: features, map, joint"]),
         ("timm/test_vit3", ["blocks.1"], ["neither a vector", "at token, map or features"]),
         ("timm/vit_relpos_small_patch16_224", ["features"], ["160 x 160 pixels do not fit"]),
     ],

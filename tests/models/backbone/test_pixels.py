@@ -115,9 +115,7 @@ def test_large_files_are_refused_before_decoding(images):
         PixelRows(images, IDS, RULES, max_pixels=1000)(np.array([1]))
 
 
-def test_settings_and_tables_that_do_not_fit(images):
-    with pytest.raises(WorkbenchError, match=r"crops of 24 x 24 pixels .* side is 20"):
-        pixel_preprocessing("resnet18", 20, 24)
+def test_tables_that_do_not_fit(images):
     with pytest.raises(WorkbenchError, match="1 images are not in the table: odd"):
         PixelRows(images, ["i0", "odd"], RULES)
     images.loc[1, "width"] = 3000

@@ -111,19 +111,6 @@ def test_constant_columns_are_counted_and_change_nothing(swapped):
     np.testing.assert_allclose(kept, other, atol=1e-4)
 
 
-def test_directions_beyond_the_rank_get_no_weight():
-    """Two columns repeated give a rank of two on one side; the rest must not be NaN."""
-    x, y = sample(300, 2, 8)
-    x = np.tile(x, (1, 3))
-    fitted = fit_cca([(x, y)], 5, 1e-4, 300)
-    assert (fitted.correlations[:2] > 0.1).all()
-    assert not fitted.correlations[2:].any()
-    for weights in (fitted.image_weights, fitted.sentence_weights):
-        assert np.isfinite(weights).all()
-        assert weights[:, :2].any(axis=0).all()
-        assert not weights[:, 2:].any()
-
-
 @pytest.mark.parametrize("regularisation", [1e-6, 1e-2])
 @pytest.mark.parametrize(
     ("rows", "image", "sentence", "rank"), [(300, 6, 8, 2), (300, 60, 80, 20), (3000, 90, 50, 30)]
@@ -160,8 +147,7 @@ def test_largest_eigenvalue(matrix):
 
 
 @pytest.mark.parametrize(
-    ("rows", "image", "sentence", "dim", "allowed"),
-    [(100, 6, 9, 7, 6), (8, 20, 30, 8, 7)],
+    ("rows", "image", "sentence", "dim", "allowed"), [(100, 6, 9, 7, 6), (8, 20, 30, 8, 7)]
 )
 def test_too_many_directions(rows, image, sentence, dim, allowed):
     with pytest.raises(WorkbenchError) as caught:

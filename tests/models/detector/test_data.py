@@ -6,12 +6,7 @@ import torch
 from corpora import write_corpus
 from PIL import Image
 
-from models.detector.data import (
-    DetectionBatches,
-    Labels,
-    read_labelled_images,
-    read_labels,
-)
+from models.detector.data import DetectionBatches, Labels, read_labelled_images, read_labels
 from pipeline.runtime.errors import WorkbenchError
 
 GOOD = [

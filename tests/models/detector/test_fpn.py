@@ -4,12 +4,11 @@ import re
 
 import pytest
 import torch
-from torchvision.models import resnet18
 from torchvision.models.detection import fasterrcnn_resnet50_fpn
 from torchvision.models.detection.roi_heads import fastrcnn_loss
 
 from models.backbone.network import load_strict
-from models.detector.fpn import FPNDetector, body_state, build_detector, current_names
+from models.detector.fpn import FPNDetector, build_detector, current_names
 from models.detector.heads import AttributePredictor
 from models.detector.pyramid import PUBLISHED, FPNSizes
 
@@ -179,14 +178,6 @@ def test_torchvisions_published_detector_gives_the_same_scores():
     torch.testing.assert_close(seen["ours"], seen["theirs"], atol=3e-3, rtol=0)
     assert output.features.shape[1] == 1024
     assert output.object_scores.shape[1] == 91
-
-
-def test_the_body_is_the_beginning_of_a_resnet(detector):
-    body = body_state(detector.state_dict())
-    network = resnet18()
-    result = network.load_state_dict(body, strict=False)
-    assert not result.unexpected_keys
-    assert {name.split(".")[0] for name in result.missing_keys} == {"layer4", "fc"}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchvision.ops import nms
 
-from models.detector.selection import RegionError, RegionOutput, confidences, select_regions
+from models.detector.selection import RegionOutput, confidences, select_regions
+from pipeline.runtime.errors import WorkbenchError
 
 
 def made(proposals: int, classes: int, seed: int, levels: int = 0) -> RegionOutput:
@@ -61,5 +62,5 @@ def test_equals_the_loop_over_classes(proposals, classes, seed, levels, iou) -> 
 def test_values_that_are_not_finite(part: str) -> None:
     output = made(3, 2, 0)
     getattr(output, part)[1, 1] = torch.nan
-    with pytest.raises(RegionError, match="not finite"):
+    with pytest.raises(WorkbenchError, match="not finite"):
         confidences(output)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from matching_cases import case, direction_of, slow_similarity, unit
+from matching_cases import attended, case, direction_of, slow_similarity, unit
 
 from models.dp_rnn.matching import SelfAttention
 
@@ -77,9 +77,6 @@ def test_log_sum_exp_takes_the_place_of_the_weights(orientation, chosen):
             place = (caption, image) if chosen else image
             things, said = objects[place][: counts[place]], words[caption, : lengths[caption]]
             queries, contexts = (said, things) if orientation == "word" else (things, said)
-            positive = (queries @ contexts.T).relu()
-            norms = positive.norm(dim=0).clamp_min(1e-8)
-            attended = (5.0 * positive / norms).softmax(1) @ contexts
-            cosines = torch.cosine_similarity(queries, attended, dim=1)
+            cosines, _ = attended(queries, contexts, 5.0)
             expected = (3.0 * cosines).exp().sum().log() / 3.0
             torch.testing.assert_close(found[caption, image], expected, rtol=0, atol=1e-10)

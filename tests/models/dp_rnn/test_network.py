@@ -29,10 +29,7 @@ def inputs(dtype=torch.float32, size=6, objects=5, words=4):
 def build(dtype=torch.float32, **settings):
     torch.manual_seed(3)
     model = DPRNN(7, 20, 5, 6, **({"candidates": 2} | settings)).to(dtype)
-    for name, values in model.named_parameters():
-        if name.endswith("direction"):
-            torch.nn.init.normal_(values, std=3.0)
-    for name, values in model.named_buffers():
+    for name, values in [*model.named_parameters(), *model.named_buffers()]:
         if name.endswith("direction"):
             torch.nn.init.normal_(values, std=3.0)
     return model

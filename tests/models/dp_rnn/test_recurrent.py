@@ -2,11 +2,7 @@
 
 import torch
 
-from models.dp_rnn.recurrent import (
-    attended_order,
-    content_codes,
-    random_order,
-)
+from models.dp_rnn.recurrent import attended_order, content_codes, random_order
 
 
 def test_objects_follow_their_words_and_ties_keep_their_order():

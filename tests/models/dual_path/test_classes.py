@@ -5,11 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from models.dual_path.classes import (
-    by_group,
-    read_pseudo_classes,
-    write_pseudo_classes,
-)
+from models.dual_path.classes import by_group, read_pseudo_classes, write_pseudo_classes
 from models.dual_path.clusters import by_cluster
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features

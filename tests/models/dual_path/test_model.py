@@ -7,17 +7,7 @@ import numpy as np
 import pytest
 import torch
 from commands import succeed
-from dual_path_runs import (
-    PLAIN,
-    PSEUDO,
-    RUN,
-    losses,
-    options_as_paths,
-    prepare,
-    prepared,
-    stage_1,
-    stage_2,
-)
+from dual_path_runs import PLAIN, PSEUDO, RUN, losses, prepare, stage_1, stage_2
 from PIL import Image
 from rankings import rsum, rsum_of
 from tiny_inputs import CLASSES, PATHS, SIDE, replace_images, write_coloured_images
@@ -52,7 +42,7 @@ def test_both_stages_beat_chance_from_pixels(tmp_path):
     write_coloured_images(tmp_path, counts, lambda name, number: f"{name[:3]}{number % 15}")
     RUN.set_params(tmp_path, phases=[stage_1(10), stage_2(3)], alignment="left")
     prepare(tmp_path)
-    training = prepared(tmp_path)
+    training = RUN.prepared(tmp_path)
     assert training.model.loss.instance.weight.shape == (15, 16)
     assert [phase.selects for phase in training.phases] == [False, True]
     RUN.run_training(tmp_path)
@@ -87,17 +77,18 @@ def test_the_checkpoint_holds_the_network_and_no_classifier(trained):
 
 def test_stage_2_trains_the_image_cnn(folder):
     RUN.set_params(folder, phases=[stage_1(1), stage_2(1)])
-    job = prepared(folder)
+    job = RUN.prepared(folder)
     first, second = job.phases
     assert (first.name, second.name) == ("stage_1", "stage_2")
     before = {name: value.clone() for name, value in job.model.network.state_dict().items()}
     job.model.train()
+    optimiser = torch.optim.Adam(job.model.parameters(), second.lr)
     second.prepare(job.model)
     with chdir(folder):
         for batch in second.batches.epoch(1):
-            job.optimiser.zero_grad()
+            optimiser.zero_grad()
             second.objective(job.model, batch).loss.backward()
-            job.optimiser.step()
+            optimiser.step()
     after = job.model.network.state_dict()
     same = {name for name, value in before.items() if torch.equal(value, after[name])}
     assert same == {"pixel_mean", "pixel_deviation", "image_standardise.mean",
@@ -121,7 +112,7 @@ def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_p
     sizes = trained.description.architecture
     assert (sizes["image_resizing"], sizes["image_normalisation"]) == ("squash", "caffe")
     network = trained.build(build)
-    inputs = Inputs(**options_as_paths(tmp_path))
+    inputs = Inputs(**RUN.paths(tmp_path))
     with chdir(tmp_path):
         opened = SlotInputs(inputs, 12)
         pixels = opened.split("test", pixel_source(inputs, sizes)).images(np.arange(9))
@@ -135,7 +126,7 @@ def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_p
             torch.testing.assert_close(found[4], network.image_cnn(shown[None])[0])
         expected = opened.split("test").images(np.arange(9))
         torch.testing.assert_close(found, expected, rtol=2e-3, atol=float(expected.max()) / 500)
-        searched = queries(options_as_paths(tmp_path), trained, torch.device("cpu"))
+        searched = queries(RUN.paths(tmp_path), trained, torch.device("cpu"))
         query = searched.of_image(Image.open("test4.png").convert("RGB")).vector
         np.testing.assert_allclose(query, network.embed_images(pixels)[4].detach(), atol=1e-5)
 
@@ -167,7 +158,7 @@ def test_classes_are_those_of_the_file(folder):
     succeed(cluster, folder, *PSEUDO)
     classes = read_pseudo_classes(folder / CLASSES)
     assert len(classes) == 5
-    job = prepared(folder)
+    job = RUN.prepared(folder)
     assert job.model.loss.instance.weight.shape == (5, 16)
     for phase in job.phases:
         assert phase.batches.labels.tolist() == classes.classes.tolist()

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from models.backbone.inference import accelerate
 from models.backbone.network import classifier, cut
-from models.backbone.preprocessing import preprocessing_of
 from models.dual_path.network import PARTS, DualPath
 
 SIZES = {
@@ -47,17 +45,7 @@ def step(model, batch, lr=0.1):
         optimiser.step()
 
 
-def test_cached_features_and_pixels_give_the_same_embeddings(batch):
-    """Features as the extraction stage computes them, batch norms folded, normalised there."""
-    model = network(flip=False).eval()
-    model.standardise_images(torch.rand(384), torch.rand(384) + 0.5)
-    forward = accelerate(image_cnn(), torch.device("cpu"), "fp32", False, 6, 32)
-    view = next(preprocessing_of("resnet18", 32, "center").inputs(batch[0][:, None]))
-    cached = model.embed_images(forward(view).clone())
-    torch.testing.assert_close(model.embed_images(batch[0]), cached, rtol=0, atol=2e-6)
-
-
-def test_they_are_the_same_in_training_with_a_frozen_image_cnn(batch):
+def test_cached_features_and_pixels_train_the_same_with_a_frozen_image_cnn(batch):
     """Stage I on cached features is stage I on pixels; dropout draws the same."""
     losses = []
     for cached in (False, True):
@@ -107,11 +95,7 @@ def test_a_frozen_part_does_not_change(batch, part):
 
 @pytest.mark.parametrize(
     ("name", "layer", "width"),
-    [
-        ("resnet152", "pool5", 2048),
-        ("vgg19", "fc7", 4096),
-        ("vgg19", "pool5", 512),
-    ],
+    [("resnet152", "pool5", 2048), ("vgg19", "fc7", 4096), ("vgg19", "pool5", 512)],
 )
 def test_the_image_networks_of_the_papers(name, layer, width):
     """Their shapes, without memory, in training mode and with gradients for every weight."""

@@ -103,9 +103,3 @@ def test_every_weight_learns_but_the_empty_slot_stays_zero():
     for name, value in model.named_parameters():
         assert value.grad.any(), name
     assert not model.words.weight[0].any()
-
-
-def test_word_vectors_may_be_given():
-    model = TextCNN(4, 2, "resnet18", 1)
-    model.initialise_words(torch.ones(4, 2))
-    assert model.words.weight.tolist() == [[0, 0], [1, 1], [1, 1], [1, 1]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from models.attention.words import BiGRUEncoder
+from models.attention.encoders import BiGRUEncoder
 from models.layers.words import RecurrentEncoder, packed_gru
 
 

@@ -13,7 +13,6 @@ from models.phrases.data import PhrasePairs
 from models.phrases.loss import PhraseLoss
 from models.phrases.mining import kept, mine
 from models.phrases.params import MiningConfig
-from models.two_branch.loss import StructureLoss
 from pipeline.phrases.boxes import overlaps
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
@@ -122,7 +121,7 @@ def test_the_loss_is_that_of_a_loop_over_triplets():
     )
     options = {"image_to_sentence": 1.0, "sentence_to_image": 2.0, "image_image": 0.3,
                "sentence_sentence": 0.7}  # fmt: skip
-    loss = PhraseLoss(StructureLoss(KNNMargin(0.2, 3), 0.2, 3, **options))
+    loss = PhraseLoss(KNNMargin(0.2, 3), 0.2, 3, **options)
     masks = batch.pairs, batch.same, batch.same_regions, batch.same_phrases
     wanted = 0.0
     for weight, ones, others, same in (

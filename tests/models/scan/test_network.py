@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch.nn import functional
+from matching_cases import attended, unit
 
 from models.scan.network import SCAN
 
@@ -31,15 +31,10 @@ def literal_score(regions, words, direction, pooling, temperature, lse):
 
     As in their code every region and word is brought to unit length first.
     """
-    regions, words = functional.normalize(regions, dim=1), functional.normalize(words, dim=1)
+    regions, words = unit(regions), unit(words)
     queries, contexts = (words, regions) if direction == "t2i" else (regions, words)
-    cosines = functional.cosine_similarity(queries[:, None], contexts[None], dim=2).relu()
-    affinity = cosines / cosines.square().sum(0, keepdim=True).clamp_min(1e-16).sqrt()
-    attended = torch.softmax(temperature * affinity, 1) @ contexts
-    relevance = functional.cosine_similarity(queries, attended, dim=1)
-    if pooling == "mean":
-        return relevance.mean()
-    return (lse * relevance).exp().sum().log() / lse
+    relevance, _ = attended(queries, contexts, temperature)
+    return relevance.mean() if pooling == "mean" else (lse * relevance).exp().sum().log() / lse
 
 
 @pytest.mark.parametrize(("direction", "pooling"), CASES)

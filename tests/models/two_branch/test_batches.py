@@ -1,11 +1,11 @@
 """The sampler of the two-branch network against counting by hand."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from clone import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbered_split import numbered_split
@@ -15,8 +15,6 @@ from models.two_branch.model import training_batches
 from models.two_branch.params import TwoBranchConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def numbered(described, groups):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from commands import fail, succeed
-from fine_tuning_runs import PHASE, RUN, extracted, inputs, prepare, prepared
+from fine_tuning_runs import PHASE, RUN, extracted, prepare
 from PIL import Image
 from rankings import rsum_of
 from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
@@ -20,6 +20,7 @@ from models.two_branch.network import TwoBranch
 from models.two_branch.queries import queries
 from models.two_branch.towers import towers
 from pipeline.corpus.tables import load_images
+from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import VectorInputs
 from pipeline.storage.checkpoint import write_checkpoint
 from pipeline.storage.weights import read_weights
@@ -78,7 +79,7 @@ def test_a_network_of_timm_is_tuned_at_the_size_that_it_takes(folder):
 
 def pixels_agree_with_features(folder):
     """To the float16 of the cache; gradients reach the first layer of the image CNN."""
-    job, given = prepared(folder), inputs(folder)
+    job, given = RUN.prepared(folder), Inputs(**RUN.paths(folder))
     network, opened = job.model.network, VectorInputs(given)
     with chdir(folder):
         cached = opened.split("val")
@@ -105,7 +106,7 @@ def test_the_loss_goes_back_through_the_whole_image_cnn(folder):
     """Against the parts one by one: the network of the features as its file has it, on pixels
     normalised by hand, a network of vectors behind it. Batch norms keep their statistics."""
     RUN.set_params(folder, dropout=0.0, branches="linear")
-    job = prepared(folder)
+    job = RUN.prepared(folder)
     network, batch = job.model.network, first_batch(job, folder)
     assert batch.images.shape[1:] == (3, SIDE - 4, SIDE - 4)
     before = {name: value.clone() for name, value in network.image_cnn.state_dict().items()}
@@ -129,7 +130,7 @@ def test_the_loss_goes_back_through_the_whole_image_cnn(folder):
         assert weight.grad.any(), name
         largest = float(slow[name].grad.abs().max())
         torch.testing.assert_close(weight.grad, slow[name].grad, rtol=1e-3, atol=1e-3 * largest)
-    job.optimiser.step()
+    torch.optim.Adam(job.model.parameters()).step()
     moved = {n for n, v in network.image_cnn.state_dict().items() if not torch.equal(v, before[n])}
     assert moved == set(slow)
 

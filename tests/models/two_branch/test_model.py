@@ -33,14 +33,12 @@ def test_scores_are_the_models_cosines(folder, branches):
         table = in_split(load_captions(folder / "corpus/captions.parquet"), split)
         assert list(scores.caption_ids) == table["caption_id"].tolist()
         assert list(scores.image_ids) == list(dict.fromkeys(scores.caption_image_ids))
-        for column, caption in enumerate(scores.caption_ids):
-            for row, image in enumerate(scores.image_ids):
-                one = torch.from_numpy(images.read(images.rows([image]))).float()
-                other = torch.from_numpy(sentences.read(sentences.rows([caption]))).float()
-                with torch.inference_mode():
-                    x, y = model(one, other)
-                expected = (x / x.norm() * y / y.norm()).sum().item()
-                assert scores.scores[row, column] == pytest.approx(expected, abs=1e-5)
+        one = torch.from_numpy(images.read(images.rows(scores.image_ids))).float()
+        other = torch.from_numpy(sentences.read(sentences.rows(scores.caption_ids))).float()
+        with torch.inference_mode():
+            x, y = model(one, other)
+        expected = torch.cosine_similarity(x[:, None], y[None], dim=2)
+        np.testing.assert_allclose(scores.scores, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("sides", [(True, False), (False, True)])

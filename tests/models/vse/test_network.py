@@ -37,5 +37,5 @@ def test_images_are_standardised_before_they_are_projected(batch):
     model, images = VSE(9, 20, 7, 8, 8), batch[0]
     mean, deviation = images.mean(0), images.std(0)
     expected = model.embed_images((images - mean) / deviation)
-    model.standardise_images(mean, deviation)
+    model.image_standardise.fit(mean, deviation)
     torch.testing.assert_close(model.embed_images(images), expected, rtol=0, atol=1e-5)

@@ -51,8 +51,9 @@ def region_split(folder):
     return split, dict(zip("abc", found, strict=True))
 
 
-def seen(features, positions, counts, tokens, lengths):
+def seen(image, caption):
     """A stand-in for a model's view: numbers that tell which inputs it was given."""
+    (features, positions, counts), (tokens, lengths) = image, caption
     words, regions = int(lengths[0]), int(counts[0])
     assert features.shape[0] == positions.shape[0] == tokens.shape[0] == 1
     weights = tokens[0, :words, None] * features[0, :regions, 0]

@@ -5,9 +5,12 @@ import statistics
 
 import pandas as pd
 import pytest
+from commands import run_command
 
 from pipeline.comparison.ablation import FIGURES, read_experiments, tabulate
+from pipeline.comparison.table import aligned
 from pipeline.runtime.errors import WorkbenchError
+from vse_workbench.commands.tabulate import main
 
 HEAD = ["Experiment", "rev", "typ", "Created", "parent", "State", "Executor"]
 COLUMNS = [*HEAD, *(f"metrics/vse.json:naive.{name}" for name in FIGURES), "seed", "vse.dim"]
@@ -38,7 +41,10 @@ def spread(figures):
 
 
 def test_mean_and_deviation_of_each_setting():
-    head, *rows = tabulate(read_experiments(csv(BASE, *RUNS)), "vse", ["naive"], ["vse.dim"])
+    table = tabulate(read_experiments(csv(BASE, *RUNS)), "vse", ["naive"], ["vse.dim"])
+    done = run_command(main, "--model=vse", "--by=vse.dim", stdin=csv(BASE, *RUNS))
+    assert done.stdout.splitlines() == aligned(table)
+    head, *rows = table
     assert head[:3] == ["dim", "runs", "i2t R@1"]
     assert head[-2:] == ["rsum", "rsum - first row"]
     assert head.count("mAP@R") == 2

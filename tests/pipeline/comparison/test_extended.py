@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from relevance_cases import relevance_from
-from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_model, results_of
+from report_world import CAPTIONS, IMAGES, OWNERS, cells, made_scores, put_model, results_of
 
 from pipeline.comparison.extended import extended_report, headings
 from pipeline.comparison.table import described, rows_of
@@ -17,10 +17,6 @@ GRADES = np.equal.outer(np.arange(IMAGES), OWNERS) + np.eye(IMAGES, CAPTIONS, 1)
 def put(folder, name, grades=GRADES):
     relevance = None if grades is None else relevance_from(grades)
     put_model(folder, name, made_scores(0.1, len(name)), csls=True, relevance=relevance)
-
-
-def cells(line):
-    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def test_own_and_extended_figures_stand_side_by_side(tmp_path):

@@ -33,10 +33,8 @@ def test_each_row_is_paired_with_the_first_as_vse_compare_pairs_two_runs(results
 
 def test_one_sentence_says_who_leads_by_how_much_and_whether_it_is_noise(results):
     behind = {"near": Difference("rsum", 50, 52.5, -0.04, 5), "far": behind_first(results)["far"]}
-    assert (
-        verdict(results, behind)
-        == "first leads near by 2.5 points of rsum [0.0, 5.0]: within noise"
-    )
+    said = verdict(results, behind)
+    assert said == "first leads near by 2.5 points of rsum [0.0, 5.0]: within noise"
     behind["near"] = Difference("rsum", 50, 52.5, 0.04, 5)
     assert verdict(results, behind).endswith("points of rsum [0.0, 5.0]: more than noise")
     assert verdict(results[1:2], {}).startswith("far reaches an rsum of ")

@@ -4,7 +4,9 @@ import json
 
 import pytest
 import report_world
+from commands import refusal
 from ranking_cases import a_split
+from report_world import cells
 
 from pipeline.comparison.results import read_metrics, read_results
 from pipeline.comparison.table import (
@@ -38,10 +40,6 @@ def read(*models):
     return read_results([metrics for metrics, _ in models], [ranks for _, ranks in models])
 
 
-def cells(line):
-    return [cell.strip() for cell in line.strip("|").split("|")]
-
-
 def test_the_tables_have_recalls_rsum_and_its_interval_and_chance(tmp_path):
     results = read(put_model(tmp_path, "weak", 0.2), put_model(tmp_path, "strong", 2.5))
     lines = described(results, "shapes, ranking loss max_margin")
@@ -73,10 +71,8 @@ def test_models_that_cannot_be_compared_are_refused(tmp_path):
 
 def test_metrics_and_ranks_come_in_pairs(tmp_path):
     (metrics, ranks), (_, other) = (put_model(tmp_path, name, 1.0) for name in ("a", "b"))
-    with pytest.raises(WorkbenchError, match=r"a\.json: no rank file named a\.h5"):
-        read_results([metrics], [other])
-    with pytest.raises(WorkbenchError, match="without a metrics file: b"):
-        read_results([metrics], [ranks, other])
+    assert "a.json: no rank file named a.h5" in refusal(read_results, [metrics], [other])
+    assert "without a metrics file: b" in refusal(read_results, [metrics], [ranks, other])
 
 
 def test_metrics_and_ranks_of_two_evaluations_are_refused(tmp_path):
@@ -107,9 +103,8 @@ def test_other_files_are_not_metrics(tmp_path):
 
 def test_rows_fall_by_rsum_and_transductive_ones_stand_apart(tmp_path):
     for name, signal in (("weak", 0.1), ("worse", 0.0), ("strong", 0.6)):
-        report_world.put_model(
-            tmp_path, name, report_world.made_scores(signal), csls=name != "worse"
-        )
+        made = report_world.made_scores(signal)
+        report_world.put_model(tmp_path, name, made, csls=name != "worse")
     results = report_world.results_of(tmp_path, "weak", "worse", "strong")
     plain, others = groups_of(results)
     assert [row.label for row in plain] == ["strong", "weak", "worse"]
@@ -135,12 +130,9 @@ def test_a_shortlist_is_of_all_test_images_where_the_first_alone_are_evaluated(t
     model = put_model(tmp_path, "dp_rnn", 1.0, naive=held, shortlist=25, test_images=5000)
     results = read(put_model(tmp_path, "vse", 1.0, shortlist=20), model)
     assert "Test split: the first 20 of 5,000 images, 60 captions" in described(results[1:], "s")[0]
-    assert [
-        line for line in described(results, "s") if "in full" in line
-    ] == [  # vse: all 20 images
-        "dp_rnn: 25 of 5,000 images per caption were scored in full, all others were moved behind "
-        "them; a true pair is among these for 98.0 % of the images and 95.1 % of the captions."
-    ]
+    (line,) = [line for line in described(results, "s") if "in full" in line]  # vse: all 20 images
+    assert line.startswith("dp_rnn: 25 of 5,000 images per caption were scored in full, all others")
+    assert line.endswith("for 98.0 % of the images and 95.1 % of the captions.")
 
 
 def test_rows_that_may_be_chance_are_named(tmp_path):

@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands import refusal
 from corpora import images_table
 
 from pipeline.corpus.tables import (
@@ -48,10 +49,8 @@ def corpus():
 
 def test_tables_come_back_as_they_were(corpus, tmp_path):
     corpus.write(tmp_path)
-    images, captions = (
-        load_images(tmp_path / "images.parquet"),
-        load_captions(tmp_path / "captions.parquet"),
-    )
+    images = load_images(tmp_path / "images.parquet")
+    captions = load_captions(tmp_path / "captions.parquet")
     boxes = load_boxes(tmp_path / "boxes.parquet")
     assert captions.pop("fits").tolist() == [[]] * len(captions)
     for name, back in {"images": images, "captions": captions, "boxes": boxes}.items():
@@ -95,8 +94,7 @@ def test_some_rows_are_those_of_the_whole_whatever_their_groups(corpus, tmp_path
                 expected = whole[start:stop].reset_index(drop=True)
                 pd.testing.assert_frame_equal(some, expected)
             else:
-                with pytest.raises(WorkbenchError, match="no rows"):
-                    load_images(path, range(start, stop))
+                assert "no rows" in refusal(load_images, path, range(start, stop))
 
 
 def test_a_missing_file_and_another_table_say_how_to_make_it(corpus, tmp_path):
@@ -110,10 +108,8 @@ def test_a_missing_file_and_another_table_say_how_to_make_it(corpus, tmp_path):
 def test_in_split_numbers_rows_from_zero(corpus):
     assert in_split(corpus.images, "test").index.tolist() == [0]
     assert in_split(corpus.captions, "train")["image_id"].tolist() == ["0.jpg", "1.jpg"]
-    with pytest.raises(WorkbenchError, match="'dev': allowed are train, val, test"):
-        in_split(corpus.images, "dev")
-    with pytest.raises(WorkbenchError, match="'val' of the corpus is empty"):
-        in_split(corpus.images[:2], "val")
+    assert "'dev': allowed are train, val, test" in refusal(in_split, corpus.images, "dev")
+    assert "'val' of the corpus is empty" in refusal(in_split, corpus.images[:2], "val")
 
 
 def test_digest_depends_on_ids_contents_and_order(corpus):

@@ -1,9 +1,9 @@
 import json
-import string
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from commands import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +13,6 @@ from pipeline.corpus.vocabulary import (
     content_digest,
     load_background,
     load_known_vectors,
-    load_unlisted_vectors,
     load_word_vectors,
 )
 from pipeline.runtime.errors import WorkbenchError
@@ -136,9 +135,7 @@ def test_written_folder_is_readable_and_read_back(tmp_path):
 
 @pytest.mark.parametrize("sentence_markers", [True, False])
 @pytest.mark.parametrize("known_words_only", [True, False])
-def test_known_vectors_are_those_of_words_with_a_vector(
-    tmp_path, sentence_markers, known_words_only
-):
+def test_known_vectors_are_those_of_known_words(tmp_path, sentence_markers, known_words_only):
     vectors = WordVectors(3, VECTORS.rows | {"<unk>": np.ones(3, np.float32)})
     options = {"sentence_markers": sentence_markers, "known_words_only": known_words_only}
     result = built(vectors=vectors, **options)
@@ -150,13 +147,6 @@ def test_known_vectors_are_those_of_words_with_a_vector(
     known = FeatureFile(tmp_path / "vectors.h5").load("known")
     assert known.dtype == np.uint8
     assert known.tolist() == [token in vectors.rows for token in result.vocabulary.tokens]
-
-
-def test_a_matrix_without_own_vectors_is_refused(tmp_path):
-    result = built()
-    replace(result, known=np.array([1, 1, 0, 0, 0, 0, 0], np.uint8)).write(tmp_path, MADE_FROM)
-    with pytest.raises(WorkbenchError, match="no word has its own"):
-        load_known_vectors(tmp_path)
 
 
 def with_background(**changes):
@@ -178,44 +168,10 @@ def test_the_background_is_kept_beside_the_vectors_and_not_longer_than_they(tmp_
         assert names == ["vectors.h5", "vocabulary.json"]
 
 
-@pytest.mark.parametrize(
-    ("name", "load"),
-    [("unlisted.h5", load_unlisted_vectors), ("background.h5", load_background)],
-)
-def test_more_words_of_another_vocabulary_are_refused(tmp_path, name, load):
-    for folder, changes in {"a": {}, "b": {"min_count": 2}}.items():
-        with_background(unlisted=["cat"], **changes).write(tmp_path / folder, MADE_FROM)
-    (tmp_path / "b" / name).replace(tmp_path / "a" / name)
-    with pytest.raises(WorkbenchError, match=rf"{name}: does not belong to .*vectors\.h5"):
-        load(tmp_path / "a")
-
-
 def test_vectors_of_another_width_or_vocabulary_are_refused(tmp_path):
     built().write(tmp_path / "a", MADE_FROM)
     with pytest.raises(WorkbenchError, match="have 3 dimensions, but 300 are asked for"):
         load_word_vectors(tmp_path / "a", dim=300)
-    built(min_count=2).write(tmp_path / "b", MADE_FROM)
-    (tmp_path / "a" / "vectors.h5").write_bytes((tmp_path / "b" / "vectors.h5").read_bytes())
-    with pytest.raises(WorkbenchError, match="does not belong to"):
-        load_word_vectors(tmp_path / "a")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"schema_version": 1', '"schema_version": 2'),
-        ('"dog": 2', '"dog": 3'),
-        ('"dog": 2', '"dog":'),
-    ],
-)
-def test_a_damaged_vocabulary_is_a_plain_error(tmp_path, old, new):
-    built().write(tmp_path, MADE_FROM)
-    path = tmp_path / "vocabulary.json"
-    original = path.read_text(encoding="utf-8")
-    assert old in original
-    path.write_text(original.replace(old, new), encoding="utf-8")
-    with pytest.raises(WorkbenchError, match=r"vocabulary\.json: damaged"):
-        Vocabulary.load(tmp_path)
 
 
 def test_a_vocabulary_of_another_version_is_refused(tmp_path):
@@ -224,13 +180,14 @@ def test_a_vocabulary_of_another_version_is_refused(tmp_path):
     values = json.loads(path.read_text(encoding="utf-8")) | {"schema_version": 2}
     del values["sha256"]
     path.write_text(json.dumps(values | {"sha256": content_digest(values)}), encoding="utf-8")
-    with pytest.raises(WorkbenchError, match="schema_version 2"):
-        Vocabulary.load(tmp_path)
+    assert "schema_version 2" in refusal(Vocabulary.load, tmp_path)
 
 
-def test_bytes_that_are_not_text_and_no_file_are_plain_errors(tmp_path):
-    with pytest.raises(WorkbenchError, match=r"vocabulary\.json: no such file"):
-        Vocabulary.load(tmp_path)
-    (tmp_path / "vocabulary.json").write_bytes(b"\xff\xfe" + string.printable.encode())
-    with pytest.raises(WorkbenchError, match=r"vocabulary\.json: damaged"):
-        Vocabulary.load(tmp_path)
+def test_a_damaged_vocabulary_and_no_file_are_plain_errors(tmp_path):
+    assert "vocabulary.json: no such file" in refusal(Vocabulary.load, tmp_path)
+    built().write(tmp_path, MADE_FROM)
+    path = tmp_path / "vocabulary.json"
+    whole = path.read_bytes()
+    for new in (b'"dog": 3', b'"dog":', b'"dog\xff": 2'):
+        path.write_bytes(whole.replace(b'"dog": 2', new))
+        assert "vocabulary.json: damaged" in refusal(Vocabulary.load, tmp_path)

@@ -122,9 +122,7 @@ TROUBLE = [
 
 def test_all_trouble_is_reported_at_once(damaged):
     error = refusal(damaged)
-    assert error.message.startswith(
-        f"{damaged.root}: images and captions that cannot be used (8): a.jpg ("
-    )
+    assert ": images and captions that cannot be used (8): a.jpg (" in error.message
     for name, reason in TROUBLE:
         assert f"{name} ({reason.split(' (')[0]}" in error.message
     assert "corpus.skip_bad_images: true" in error.hint

@@ -46,9 +46,8 @@ def test_assignment_is_the_best_of_all(scores):
     assert np.bincount(image).max() <= -(-captions // images)
     assert np.bincount(caption).max() <= -(-images // captions)
     assert len(set(zip(image.tolist(), caption.tolist(), strict=True))) == len(image)
-    assert float(scores[image, caption].astype(float).sum()) == pytest.approx(
-        best_total(scores), abs=1e-6
-    )
+    total = scores[image, caption].astype(float).sum()
+    assert total == pytest.approx(best_total(scores), abs=1e-6)
 
 
 @pytest.mark.parametrize("queries", [0, 1])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from commands import refusal
 from ranking_cases import a_split, both_with, drawn_slowly, measure_direction
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
@@ -11,7 +12,6 @@ from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import plain_rows, summarise
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.protocol import cut_folds, protocol_name
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import group_codes
 
 WAYS = ("i2t", "t2i")
@@ -73,11 +73,9 @@ def test_protocol_names():
 
 def test_folds_must_not_divide_a_person():
     people = np.array([0, 0, 1, 1, 1, 2])
-    assert [len(fold.images) for fold in cut_folds(people, np.array([0, 1, 2]), 1)] == [6]
-    with pytest.raises(WorkbenchError, match="divide 1 persons"):
-        cut_folds(people, np.array([0, 1, 2]), 2)
-    with pytest.raises(WorkbenchError, match="divide 2 persons"):
-        cut_folds(np.array([0, 1, 0, 1]), np.array([0, 1]), 2)
+    assert [len(fold["i2t"]) for fold in cut_folds(people, np.array([0, 1, 2]), 1)] == [6]
+    assert "divide 1 persons" in refusal(cut_folds, people, np.array([0, 1, 2]), 2)
+    assert "divide 2 persons" in refusal(cut_folds, np.array([0, 1, 0, 1]), np.array([0, 1]), 2)
 
 
 def a_fold(groups=30):

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import skew
 
 from pipeline.evaluation.hubness import CLASSES, Hubness, pairs_table
-from pipeline.evaluation.nearest import occurrences
+from pipeline.evaluation.look import occurrences
 from pipeline.scores.tiles import as_tiles
 
 DIRECTIONS = ["i2t", "t2i"]

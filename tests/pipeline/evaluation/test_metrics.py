@@ -14,12 +14,11 @@ from ranking_cases import (
     both_with,
     five_each,
     measure_direction,
-    no_better,
     relevance_by_sorting,
     worlds,
 )
 
-from pipeline.evaluation.columns import COLUMNS, EXTENDED, METRICS
+from pipeline.evaluation.columns import EXTENDED, METRICS
 from pipeline.evaluation.figures import (
     RECALLS,
     chance_level,
@@ -48,7 +47,6 @@ def test_names_and_titles_tell_metrics_apart():
     assert len({metric.name for metric in EXTENDED} - {"rsum"}) == len(EXTENDED)
     assert len({*titles, "rsum"}) == len(titles) + 1
     assert set(RECALLS) < set(NAMES)
-    assert all(math.isfinite(end) for metric in METRICS for end in metric.span)
 
 
 @by_name()
@@ -66,26 +64,6 @@ def test_equals_its_reference_with_ties_and_any_block(metric, world, block):
         assert metric.figure(measured[way].values[metric.name]) == pytest.approx(figure)
 
 
-@by_name()
-@settings(max_examples=30)
-@given(worlds(), st.sampled_from([-1e30, -1.0, -0.0, 1e-45, 2.0, 3e38]))
-def test_constant_scores_never_beat_chance(metric, world, value):
-    scores, *groups = world
-    summary = summarise(measure(np.full_like(scores, value), *groups))
-    columns = [column for column in COLUMNS if column.keys[-1] in (metric.name, "rsum")]
-    no_better(summary, chance_level(*groups), columns=columns)
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_one_collapsed_side_scatters_around_chance(axis):
-    """One ranking is left for all queries of that side, and no order for those of the other."""
-    groups = five_each(211)
-    sizes = [len(own) for own in groups]
-    line = np.random.default_rng(5).random(sizes[1 - axis], np.float32)
-    scores = np.broadcast_to(np.expand_dims(line, axis), sizes)
-    no_better(summarise(measure(scores, *groups)), chance_level(*groups), slack=0.25)
-
-
 def test_average_precision_of_a_known_ranking():
     """R@1 is content with the first item; mAP@R wants all of them (Musgrave et al. 2020)."""
     truth, expected = np.array([1, 0, 1, 0, 1]), 100 * (1 + 2 / 3) / 3
@@ -94,19 +72,11 @@ def test_average_precision_of_a_known_ranking():
     assert METRICS[NAMES.index("mapr")].reference(truth) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("per_query", "message"),
-    [
-        (lambda ranking: ranking.ranks[:, 0] * np.nan, "metric odd: nan for a query; .* 0 to 100"),
-        (lambda ranking: ranking.ranks[:, 0] + 100, "metric odd: 101 for a query"),
-        (lambda ranking: -ranking.ranks[:, 0], "metric odd: -1 for a query"),
-        (lambda ranking: ranking.ranks, r"metric odd: numbers of shape \(3, 5\) for 3 queries"),
-    ],
-)
-def test_a_metric_without_a_number_that_can_be_is_refused(per_query, message):
+@pytest.mark.parametrize("per_query", [lambda r: r.ranks[:, 0] * np.nan, lambda r: r.ranks])
+def test_a_metric_without_a_number_for_each_query_is_refused(per_query):
     odd = Metric("odd", "Odd", "Odd.", per_query, sum, lambda true, items: 0.0)
     images, captions = five_each(3)
-    with pytest.raises(WorkbenchError, match=message):
+    with pytest.raises(WorkbenchError, match=r"metric odd: .* finite one for each of 3 queries"):
         measure(np.equal.outer(images, captions) * 1.0, images, captions, (odd,))
 
 

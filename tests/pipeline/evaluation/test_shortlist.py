@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_cases import a_split
 
-from pipeline.evaluation import shortlist
-from pipeline.evaluation.subset import first_images
+from pipeline.evaluation.subset import first_images, shortlist_recall
 
 
 @settings(max_examples=30)
@@ -29,6 +28,6 @@ def test_equals_lists_of_every_caption(images, count, first, persons, seed):
             if groups[row] == split.caption_groups[column]:
                 held["i2t"].add(split.image_ids[row])
                 held["t2i"].add(caption)
-    found = shortlist.shortlist_recall(split, asked, min(count, 2 * images))
+    found = shortlist_recall(split, asked, min(count, 2 * images))
     for way, queries in (("i2t", asked.image_ids), ("t2i", asked.caption_ids)):
         assert found[way] == pytest.approx(100 * len(held[way] & set(queries)) / len(queries))

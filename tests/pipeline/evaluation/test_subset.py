@@ -63,9 +63,8 @@ def test_a_half_is_the_first_of_two_folds(name, split):
     ranks = folds.measured[name]["i2t"].ranks
     np.testing.assert_array_equal(first.measured[name]["i2t"].ranks, ranks[:half])
     own = np.isin(split.caption_image_ids, split.image_ids[:half])
-    np.testing.assert_array_equal(
-        first.measured[name]["t2i"].ranks, folds.measured[name]["t2i"].ranks[own]
-    )
+    ranks = folds.measured[name]["t2i"].ranks
+    np.testing.assert_array_equal(first.measured[name]["t2i"].ranks, ranks[own])
     assert first.protocol == f"first_{half}"
     assert PROTOCOL.fullmatch(first.protocol)
     assert first.summary()["test_images"] == 2 * half

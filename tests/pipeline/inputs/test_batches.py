@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from commands import refusal
 from corpora import write_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,12 +14,7 @@ from numbered_split import numbered_split
 
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.batches import PairBatches, fitting, read_split
-from pipeline.inputs.sources import (
-    FeatureRows,
-    TokenRows,
-    encode_captions,
-    open_vectors,
-)
+from pipeline.inputs.sources import FeatureRows, TokenRows, encode_captions, open_vectors
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features
 
@@ -105,22 +101,23 @@ def test_order_follows_from_seed_and_epoch_alone():
 
 
 def test_a_single_pair_cannot_be_trained_on():
-    with pytest.raises(WorkbenchError, match="1 training captions"):
-        PairBatches(numbered([0], ["g"]), 4, 0)
+    assert "1 training captions" in refusal(PairBatches, numbered([0], ["g"]), 4, 0)
+
+
+def image_rows(**splits):
+    return [(name, f"{name}.jpg", own, name, 8, 8, "0" * 64) for name, own in splits.items()]
 
 
 @pytest.fixture
 def tables(tmp_path):
     """Two training images, the second with two captions, and one validation image."""
-    images = [(name, f"{name}.jpg", split, name, 8, 8, "0" * 64)
-              for name, split in (("a", "train"), ("b", "train"), ("v", "val"))]  # fmt: skip
     captions = [
         ("a0", "a", "train", "x", ["red", "square"]),
         ("b0", "b", "train", "x", ["red"]),
         ("b1", "b", "train", "x", ["blue", "odd", "red"]),
         ("v0", "v", "val", "x", ["red"]),
     ]
-    write_corpus(tmp_path, images, captions)
+    write_corpus(tmp_path, image_rows(a="train", b="train", v="val"), captions)
     return tmp_path
 
 
@@ -170,17 +167,7 @@ def test_moments_are_those_of_the_chosen_images(tmp_path):
 
 def test_caption_of_an_image_in_another_split(tables):
     write_vectors(tables, ["v", "a", "b"])
-    images = [(name, f"{name}.jpg", split, name, 8, 8, "0" * 64)
-              for name, split in (("a", "train"), ("v", "val"))]  # fmt: skip
     captions = [(f"{name}0", name, "train", "x", ["red"]) for name in ("a", "v")]
-    write_corpus(tables, images, captions)
+    write_corpus(tables, image_rows(a="train", v="val"), captions)
     with pytest.raises(WorkbenchError, match=r"1 captions of split 'train' .* not in .*: v0"):
-        read(tables, "train")
-
-
-def test_caption_without_words_is_named(tables):
-    write_vectors(tables, ["v", "a", "b"])
-    captions = [("a0", "a", "train", "!", []), ("a1", "a", "train", "x", ["red"])]
-    write_corpus(tables, [("a", "a.jpg", "train", "a", 8, 8, "0" * 64)], captions)
-    with pytest.raises(WorkbenchError, match="1 captions have no words: a0"):
         read(tables, "train")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from corpora import change_params
 
-from models.backbone.provenance import provenance
+from models.backbone.params import provenance
 from models.backbone.regions import build_grid
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins

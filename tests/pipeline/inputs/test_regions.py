@@ -9,10 +9,8 @@ from region_cases import WIDTH, sample, world
 
 from pipeline.inputs.regions import (
     RegionRows,
-    has_boxes,
     names_of,
     open_regions,
-    require_boxes,
 )
 from pipeline.regions.file import packed
 from pipeline.runtime.errors import WorkbenchError
@@ -59,24 +57,10 @@ def test_moments_are_those_of_all_real_regions(tmp_path: Path) -> None:
         np.testing.assert_allclose(deviation, every.std(0), rtol=1e-5)
 
 
-def test_a_file_without_boxes_is_known_by_it(tmp_path: Path) -> None:
-    write(tmp_path / "with.h5", tmp_path / "images", has_boxes=1)
-    write(tmp_path / "without.h5", tmp_path / "images", has_boxes=0)
-    require_boxes(open_regions(tmp_path / "with.h5"), "scan.position_gate")
-    file = open_regions(tmp_path / "without.h5")
-    assert not has_boxes(file)
-    with pytest.raises(WorkbenchError, match=r"scan\.position_gate needs the boxes.*without\.h5"):
-        require_boxes(file, "scan.position_gate")
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda arrays: arrays.pop("sizes"), "no sizes"),
-        (lambda arrays: arrays["counts"].__setitem__(3, 5), "train3.png"),
-        (lambda arrays: arrays["sizes"].__setitem__((1, 0), 0), "train1.png"),
-        (lambda arrays: arrays.update(boxes=arrays["boxes"][:, :3]), "do not fit"),
-        (lambda arrays: arrays.update(features=arrays["features"][:, 0]), "do not fit"),
     ],
 )
 def test_what_is_no_file_of_regions_is_refused(tmp_path: Path, change, words: str) -> None:
@@ -85,10 +69,8 @@ def test_what_is_no_file_of_regions_is_refused(tmp_path: Path, change, words: st
         open_regions(tmp_path / "r.h5")
 
 
-def test_names_must_be_a_list_of_texts(tmp_path: Path) -> None:
-    names = {"object_names": '["cat", "dog"]', "attribute_names": '{"a": 1}'}
-    write(tmp_path / "r.h5", tmp_path / "images", **names)
+def test_names_are_those_of_the_attribute(tmp_path: Path) -> None:
+    write(tmp_path / "r.h5", tmp_path / "images", object_names='["cat", "dog"]')
     file = open_regions(tmp_path / "r.h5")
     assert names_of(file, "object_names") == ["cat", "dog"]
-    with pytest.raises(WorkbenchError, match="attribute_names"):
-        names_of(file, "attribute_names")
+    assert names_of(file, "attribute_names") == []

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from commands import refusal
 from entities_cases import annotation, write_entities
 
 from pipeline.corpus.tokens import tokenise
 from pipeline.phrases.entities import read_boxes, read_entities
-from pipeline.phrases.tables import check
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -32,7 +32,6 @@ def read(mini, by_lists=True):
 
 def test_phrases_and_boxes_are_those_of_the_files(mini, capsys):
     tables = read(mini)
-    check("here", tables.phrases, tables.boxes)
     truth = mini[1]
     assert len(tables.phrases) == 5 * 4
     assert tables.phrases["split"].value_counts().to_dict() == {"train": 12, "val": 4, "test": 4}
@@ -47,10 +46,8 @@ def test_phrases_and_boxes_are_those_of_the_files(mini, capsys):
         left, right = boxes.values()
         np.testing.assert_array_equal(found[0], left)
         np.testing.assert_array_equal(found[1], right)
-        np.testing.assert_array_equal(
-            found[2],
-            [left[0], min(left[1], right[1]), right[2], max(left[3], right[3])],
-        )
+        union = [left[0], min(left[1], right[1]), right[2], max(left[3], right[3])]
+        np.testing.assert_array_equal(found[2], union)
         both = tables.boxes[tables.boxes["chain"] == own["chain"].iloc[2]]
         assert len(both) == 2  # every box of a chain
     told = capsys.readouterr().err
@@ -80,9 +77,8 @@ def test_a_sentence_is_found_among_the_captions_in_another_order(mini):
     [
         ("Annotations/1000002.xml", "<width>96", "<width>90", "of an image of 90 x 64 pixels"),
         ("Annotations/1000002.xml", "</annotation>", "", "not valid XML"),
-        ("Annotations/1000002.xml", "<annotation>", "<!DOCTYPE a []><annotation>", "declarations"),
         ("Sentences/1000002.txt", "Two blocks]", "Two blocks", "line 2: brackets that are no mark"),
-        ("train.txt", "1000003", "1000005", "images in two lists (1): 1000005"),
+        ("train.txt", "1000003", "1000005", "images in more than one list (1): 1000005"),
         ("train.txt", "1000003\n", "", "1 images of the corpus in no list"),
     ],
 )
@@ -100,8 +96,7 @@ def test_damaged_files_are_refused(mini, capsys, name, old, new, message):
 
 def test_lists_that_contradict_the_corpus_are_refused(mini):
     mini[2]["split"] = ["train", "test", "train", "val", "test"]
-    with pytest.raises(WorkbenchError, match="1 images in another split of the corpus: 1000002"):
-        read(mini)
+    assert "1 images in another split of the corpus: 1000002" in refusal(read, mini)
     assert len(read(mini, by_lists=False).phrases) == 20
 
 
@@ -116,8 +111,6 @@ def test_what_is_missing_is_named(mini, lost):
 def test_boxes_outside_their_image_are_refused(tmp_path, box):
     path = tmp_path / "a.xml"
     path.write_text(annotation("a", [(("7",), box)], "9"))
-    with pytest.raises(WorkbenchError, match="is not inside the image of 96 x 64"):
-        read_boxes(path, (96, 64))
+    assert "is not inside the image of 96 x 64" in refusal(read_boxes, path, (96, 64))
     path.write_text(path.read_text().replace(f"<xmax>{box[2]}", "<xmax>x"))
-    with pytest.raises(WorkbenchError, match="without whole numbers"):
-        read_boxes(path, (96, 64))
+    assert "without whole numbers" in refusal(read_boxes, path, (96, 64))

@@ -6,6 +6,7 @@ import zlib
 import h5py
 import numpy as np
 import pytest
+from commands import refusal
 from scipy.io import savemat
 
 from pipeline.phrases.params import ProposalsConfig
@@ -95,8 +96,7 @@ def test_images_must_be_those_with_phrases(tmp_path, capsys):
     path = write(tmp_path, "npz")
     with pytest.raises(WorkbenchError, match=r"no boxes of 1 images: c\.jpg"):
         ProposalFiles(settings(path), [*IMAGES, "c.jpg"])
-    with pytest.raises(WorkbenchError, match=r"1 images without phrases: b\.jpg"):
-        ProposalFiles(settings(path), ["a.jpg"])
+    assert "1 images without phrases: b.jpg" in refusal(ProposalFiles, settings(path), ["a.jpg"])
     ProposalFiles(settings(path, other_images="skip"), ["a.jpg"])
     assert "left out: proposals of 1 images without phrases" in capsys.readouterr().err
 
@@ -138,8 +138,7 @@ def test_an_unknown_type_of_data_does_not_end_the_process(tmp_path, is_packed):
         packed = zlib.compress(changed)
         changed = struct.pack("<II", 15, len(packed)) + packed
     path.write_bytes(content[:128] + changed)
-    with pytest.raises(WorkbenchError, match="data of the type 2313"):
-        ProposalFiles(settings(path), ["a.jpg"])
+    assert "data of the type 2313" in refusal(ProposalFiles, settings(path), ["a.jpg"])
 
 
 def test_an_archive_of_an_unknown_version_is_a_plain_error(tmp_path):
@@ -149,10 +148,3 @@ def test_an_archive_of_an_unknown_version_is_a_plain_error(tmp_path):
     path.write_bytes(content[:start] + b"\x80" + content[start + 1 :])
     with pytest.raises(WorkbenchError, match=r"all\.npz: damaged.*version 12\.8"):
         ProposalFiles(settings(path), list(IMAGES))
-
-
-def test_pickles_are_not_read(tmp_path):
-    (tmp_path / "f").mkdir()
-    np.save(tmp_path / "f/a.npy", np.array([{"x": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(WorkbenchError, match=r"a\.npy"):
-        ProposalFiles(settings(tmp_path / "f"), ["a.jpg"])("a.jpg", SIZE)

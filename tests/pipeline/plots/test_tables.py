@@ -6,7 +6,7 @@ from report_world import CAPTIONS, IMAGES, OWNERS, made_scores
 
 from pipeline.evaluation.file import read_query_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.nearest import occurrences
+from pipeline.evaluation.look import occurrences
 from pipeline.evaluation.separation import separation
 from pipeline.plots.tables import (
     DEPTHS,

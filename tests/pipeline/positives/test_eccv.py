@@ -2,10 +2,12 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from commands import refusal
 from ranking_cases import measure_judged
 
 from pipeline.corpus.tables import Corpus
@@ -101,16 +103,11 @@ def test_figures_are_those_of_the_evaluator(corpus, relevance, evaluator):
 
 def test_numbers_that_match_by_chance_are_no_mscoco(corpus):
     owners = np.roll(corpus.captions["image_id"].to_numpy(), 7)
-    other = Corpus(
-        corpus.images, corpus.captions.assign(image_id=owners), corpus.boxes, corpus.rejects
-    )
-    with pytest.raises(
-        WorkbenchError, match=r"eccv: a list of MS-COCO's test images; of this corpus"
-    ):
+    other = replace(corpus, captions=corpus.captions.assign(image_id=owners))
+    with pytest.raises(WorkbenchError, match="eccv: a list of MS-COCO's test images; of this corp"):
         positives_of(other, eccv.read(eccv.installed()), "eccv")
-    none = Corpus(corpus.images[:0], corpus.captions[:0], corpus.boxes, corpus.rejects)
-    with pytest.raises(WorkbenchError, match="it has 0 pairs"):
-        positives_of(none, eccv.read(eccv.installed()), "eccv")
+    none = replace(corpus, images=corpus.images[:0], captions=corpus.captions[:0])
+    assert "it has 0 pairs" in refusal(positives_of, none, eccv.read(eccv.installed()), "eccv")
 
 
 def test_one_number_of_two_images_is_named(corpus):
@@ -133,8 +130,7 @@ def test_one_number_of_two_images_is_named(corpus):
     ],
 )
 def test_lists_of_another_format_are_refused(tmp_path, content, message):
-    with pytest.raises(WorkbenchError, match=r"eccv_image_to_caption\.json: no such file"):
-        eccv.read(tmp_path)
+    assert "eccv_image_to_caption.json: no such file" in refusal(eccv.read, tmp_path)
     (tmp_path / eccv.FILES["i2t"]).write_text(content)
     (tmp_path / eccv.FILES["t2i"]).write_text(json.dumps({"2": [1]}))
     with pytest.raises(WorkbenchError, match=message):

@@ -1,4 +1,5 @@
 import pytest
+from commands import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from reader_cases import options, read_all, save_images
@@ -69,8 +70,7 @@ def test_lines_that_cannot_be_read_are_named_together(raw):
     with pytest.raises(WorkbenchError, match=header):
         texts(raw)
     (raw / "captions.txt").write_bytes(COMMA.encode() + b"a.jpg,caf\xe9\n")
-    with pytest.raises(WorkbenchError, match="line 8: not UTF-8"):
-        texts(raw)
+    assert "line 8: not UTF-8" in refusal(texts, raw)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_split_lists(raw, names, capsys):
 def test_split_lists_that_are_missing_overlap_or_name_the_unknown(raw):
     (raw / "captions.txt").write_text(COMMA)
     lists = raw / "lists"
-    with pytest.raises(WorkbenchError, match="split_files = 'lists': no such folder"):
+    with pytest.raises(WorkbenchError, match="split_files = 'lists': no such file or folder"):
         read_all("captions_csv", raw, split_files="lists")
     lists.mkdir()
     for name, entries in {"train": "a.jpg\nb.jpg", "test": "c.jpg", "val": "b.jpg"}.items():
@@ -102,8 +102,7 @@ def test_split_lists_that_are_missing_overlap_or_name_the_unknown(raw):
     with pytest.raises(WorkbenchError, match=r"images in more than one list \(1\): b\.jpg"):
         read_all("captions_csv", raw, split_files="lists")
     (lists / "val.txt").write_text("z.jpg")
-    with pytest.raises(WorkbenchError, match=r"z\.jpg \(no such file\)"):
-        read_all("captions_csv", raw, split_files="lists")
+    assert "z.jpg (no such file)" in refusal(read_all, "captions_csv", raw, split_files="lists")
     (lists / "valid.txt").write_text("c.jpg")
     with pytest.raises(WorkbenchError, match=r"one list of val images.*found val\.txt, valid\.txt"):
         read_all("captions_csv", raw, split_files="lists")

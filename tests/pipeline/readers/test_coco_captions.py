@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from commands import refusal
 from reader_cases import read_all, save_images, texts_of
 
 from pipeline.runtime.errors import WorkbenchError
@@ -89,16 +90,9 @@ def test_two_years_are_one_too_many(raw):
         read_all("coco_captions", raw)
 
 
-def test_ids_that_do_not_fit_are_named_together(raw):
+def test_captions_of_images_that_are_not_listed_are_named(raw):
     value = content(TRAIN)
     value["annotations"] += [{"image_id": 7, "id": 70, "caption": "A ghost."}]
-    value["images"] += [value["images"][0], value["images"][1] | {"id": 26}]
     write(raw, "train2017", value)
-    with pytest.raises(WorkbenchError) as caught:
-        read_all("coco_captions", raw)
-    for line in [
-        "image ids more than once (1): 9",
-        "file names of more than one image (1): train2017/000000000025.jpg",
-        "captions of images that the file does not list, ids (1): 70",
-    ]:
-        assert line in caught.value.message
+    said = refusal(read_all, "coco_captions", raw)
+    assert "the file does not list, ids (1): 70" in said

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from commands import refusal
 from reader_cases import options, read_all, save_images
 
 from pipeline.readers.cuhk_pedes import read
-from pipeline.runtime.errors import WorkbenchError
 
 TEXTS = {
     "CUHK03/a.png": (3, "train", ["A man, in black.", "The man's T-shirt is red."]),
@@ -71,9 +71,8 @@ def test_both_files_give_the_same_captions(raw):
     write(raw, records(splits=False), "caption_all.json")
     both = read(raw, raw, options())
     assert both.images.equals(with_splits.images)
-    assert both.remarks == (
-        "reading reid_raw.json, which has the splits, and not caption_all.json",
-    )
+    (said,) = both.remarks
+    assert said == "reading reid_raw.json, which has the splits, and not caption_all.json"
 
 
 def test_without_splits_the_last_thousand_persons_are_for_test(tmp_path):
@@ -97,8 +96,7 @@ def test_without_splits_the_last_thousand_persons_are_for_test(tmp_path):
     assert found["val"][-1] < found["test"][0]
     assert f"test from person {found['test'][0]} on" in source.remarks[0]
     write(tmp_path, [r for r in content if r["id"] not in found["train"]], "caption_all.json")
-    with pytest.raises(WorkbenchError, match="2,000 persons leave none to train on"):
-        read(tmp_path, tmp_path, options())
+    assert "2,000 persons leave none to train on" in refusal(read, tmp_path, tmp_path, options())
 
 
 def test_folders_of_images(raw):
@@ -115,7 +113,6 @@ def test_persons_have_one_split(raw):
     content[2]["split"] = "test"
     del content[5]["split"]
     write(raw, content)
-    with pytest.raises(WorkbenchError) as caught:
-        read(raw, raw, options())
-    assert "persons in more than one split, ids (1): 3" in caught.value.message
-    assert "records without a split beside others with one (1): [5]" in caught.value.message
+    said = refusal(read, raw, raw, options())
+    assert "persons in more than one split, ids (1): 3" in said
+    assert "records without a split beside others with one (1): [5]" in said

@@ -38,44 +38,13 @@ def test_what_is_not_the_format_is_refused(tmp_path, reader, content, message):
     assert re.search(message, refusal(reader, tmp_path, content))
 
 
-@pytest.mark.parametrize(
-    ("reader", "text", "faults"),
-    [
-        (
-            karpathy_json,
-            """{"images": [
-            {"filename": "", "split": "dev", "sentences": [{"raw": null, "sentid": true}]},
-            {"filename": "a", "split": "val", "sentences": "none"}, 5]}""",
-            [
-                "images[0].filename = '': String should have at least 1 character",
-                "images[0].split = 'dev': must be 'train', 'val', 'test' or 'restval'",
-                "images[0].sentences[0].raw = None: must be a valid string",
-                "images[0].sentences[0].sentid.int = True: must be a valid integer",
-                "images[1].sentences = 'none': must be a valid array",
-                "images[2] = 5: must be an object",
-            ],
-        ),
-        (
-            coco_captions,
-            '{"images": [], "annotations": [{"id": 1, "image_id": "x", "caption": 2}]}',
-            [
-                "images: List should have at least 1 item",
-                "annotations[0].image_id = 'x': must be a valid integer",
-                "annotations[0].caption = 2: must be a valid string",
-            ],
-        ),
-        (
-            cuhk_pedes,
-            '[{"id": true, "split": "dev", "captions": ["a", null]}]',
-            [
-                "[0].id = True: must be a valid integer",
-                "[0].file_path: Field required",
-                "[0].split = 'dev': must be 'train', 'val' or 'test'",
-                "[0].captions[1] = None: must be a valid string",
-            ],
-        ),
-    ],
-)
-def test_all_faults_are_named_together(tmp_path, reader, text, faults):
-    message = refusal(reader, tmp_path, text.encode())
-    assert [fault for fault in faults if fault not in message] == []
+def test_all_faults_are_named_together(tmp_path):
+    content = b'[{"id": true, "split": "dev", "captions": ["a", null]}]'
+    message = refusal(cuhk_pedes, tmp_path, content)
+    for fault in (
+        "[0].id = True: must be a valid integer",
+        "[0].file_path: Field required",
+        "[0].split = 'dev': must be 'train', 'val' or 'test'",
+        "[0].captions[1] = None: must be a valid string",
+    ):
+        assert fault in message

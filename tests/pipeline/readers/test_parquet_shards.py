@@ -191,9 +191,9 @@ def test_every_cut_of_a_shard_is_noticed(raw):
     for length in [0, 4, 8, 100, len(whole) // 2, len(whole) - 8, len(whole) - 1]:
         path.write_bytes(whole[:length])
         message = refusal(raw, skip_bad_images=True)
-        assert "cannot be read (1): data/train-00000-of-00002.parquet (cut sho" in message
+        assert "cannot be read (1): data/train-00000-of-00002.parquet (its row" in message
 
 
 def test_a_pickle_is_no_parquet(raw):
     pd.DataFrame({"image": JPG}).to_pickle(raw / "data" / "train-00002-of-00003.parquet")
-    assert "(1): data/train-00002-of-00003.parquet (cut short, damaged or not" in refusal(raw)
+    assert "(1): data/train-00002-of-00003.parquet (its rows: damaged, or of" in refusal(raw)

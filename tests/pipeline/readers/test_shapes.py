@@ -137,7 +137,6 @@ def test_larger_splits_keep_the_scenes_of_smaller_ones():
         ("  green:", "  large:", "names of more than one attribute: large"),
         ("[0.075, 0.1]", "[0.1, 0.075]", "radius must be least, then most"),
         ('"we see {}"', '"we see {} and {}"', r"frames\[5\]"),
-        ("rotation: 15", "rotation: 15\nrotation: 15", "duplicate key"),
     ],
 )
 def test_a_broken_world_says_where(tmp_path, old, new, message):

@@ -17,9 +17,9 @@ from pipeline.report.attention import (
     heat,
     lit,
     numbered,
+    shown_pairs,
     weighed,
 )
-from pipeline.report.attention_section import shown_pairs
 
 
 def made_pair(**changes):

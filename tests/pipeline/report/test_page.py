@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,9 +55,7 @@ def test_a_row_per_model_and_criterion_with_every_figure(world, root):
     names = [next(row.find("th")).attributes["data-value"] for row in (*plain, *others)]
     assert names == ["strong", "weak", "strong + csls"]
     metrics = json.loads((world / "metrics/strong.json").read_text())
-    for row, figures in zip(
-        (plain[0], others[0]), (metrics["naive"], metrics["csls"]), strict=True
-    ):
+    for row, figures in (plain[0], metrics["naive"]), (others[0], metrics["csls"]):
         cells = list(row.find("td"))
         ways = [[*figures[way].values()] for way in ("i2t", "t2i")]
         order = [*ways[0][:3], *ways[1][:3], *ways[0][3:], *ways[1][3:]]
@@ -182,16 +179,11 @@ def test_provenance_says_what_the_scores_were_made_from(world, root):
 def test_ranks_of_another_corpus_are_refused(tmp_path):
     put_corpus(tmp_path)
     split = made_scores(0.3)
-    moved = [split.caption_image_ids[-1], *split.caption_image_ids[1:]]
-    put_model(tmp_path, "vse", replace(split, caption_image_ids=moved))
-    with pytest.raises(WorkbenchError, match=r"1 captions of another image .*: c0 \(im5\.jpg\)"):
-        page_of(tmp_path, "vse")
     ids = [f"other{n}.jpg" for n in range(12)]
     owners = [ids[int(name[2:-4])] for name in split.caption_image_ids]
     captions = [f"d{n}" for n in range(30)]
     put_model(tmp_path, "vse", SplitScores(split.scores, ids, captions, owners, ids))
-    message = r"vse\.h5: .*12 images that are not in the corpus: other0.*30 captions .*: d0"
-    with pytest.raises(WorkbenchError, match=message):
+    with pytest.raises(WorkbenchError, match=r"vse\.h5: other0.* and 37 more not in the corpus"):
         page_of(tmp_path, "vse")
 
 
@@ -218,8 +210,8 @@ def test_attention_is_shown_for_models_that_have_it(tmp_path):
     ("changes", "words"),
     [
         ({"weights": "cd34"}, "strong.h5: made with other weights than"),
-        ({"image": "im99.jpg"}, "strong.h5: .*not in the corpus: im99.jpg"),
-        ({"caption": "c99"}, "strong.h5: .*not in the corpus: c99"),
+        ({"image": "im99.jpg"}, "strong.h5: im99.jpg not in the corpus"),
+        ({"caption": "c99"}, "strong.h5: c99.* not in the corpus"),
     ],
 )
 def test_attention_that_does_not_fit_is_refused(tmp_path, changes, words):
@@ -228,9 +220,6 @@ def test_attention_that_does_not_fit_is_refused(tmp_path, changes, words):
     put_attention(tmp_path, "strong", **changes)
     with pytest.raises(WorkbenchError, match=words):
         page_of(tmp_path, "strong", attention=["strong"])
-    put_attention(tmp_path, "other")
-    with pytest.raises(WorkbenchError, match="attention files without a metrics file: other"):
-        page_of(tmp_path, "strong", attention=["other"])
 
 
 def test_a_model_of_one_epoch_is_named_and_not_drawn(tmp_path):

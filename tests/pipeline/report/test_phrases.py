@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from commands import refusal
 from PIL import Image
 from report_world import made_scores, page_of, put_corpus, put_model, put_phrases, taken_apart
 
@@ -52,8 +53,7 @@ def test_metrics_of_a_corpus_without_phrases_are_passed_over(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"phrases": 0}))
     assert read_rows([tmp_path / "a.json"]) == []
     (tmp_path / "a.json").write_text(json.dumps({"naive": {}}))
-    with pytest.raises(WorkbenchError, match="no metrics of a model of phrases"):
-        read_rows([tmp_path / "a.json"])
+    assert "no metrics of a model of phrases" in refusal(read_rows, [tmp_path / "a.json"])
 
 
 def test_boxes_are_drawn_in_their_colours_where_they_are():
@@ -84,5 +84,4 @@ def test_metrics_of_another_evaluation_or_model_are_refused(folder, tmp_path):
     with pytest.raises(WorkbenchError, match=r"weak\.json: was not written with .*weak\.h5"):
         read_rows([metrics], [found])
     moved = metrics.rename(tmp_path / "n.json"), found.rename(tmp_path / "n.h5")
-    with pytest.raises(WorkbenchError, match=r"n\.h5: of weak, another model"):
-        read_rows(moved[:1], moved[1:])
+    assert "n.h5: of weak, another model" in refusal(read_rows, moved[:1], moved[1:])

@@ -3,9 +3,9 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from corpora import ROOT
 
 from pipeline.runtime.kernels import (
     CHOSEN_BY,
@@ -18,7 +18,6 @@ from pipeline.runtime.kernels import (
     notes,
 )
 
-ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = """
 import hashlib, torch
 torch.set_num_threads(1)

@@ -1,8 +1,9 @@
 import re
 from contextlib import chdir
-from pathlib import Path
 
 import pytest
+from commands import refusal
+from corpora import ROOT
 from dvc.utils.hydra import apply_overrides
 
 from pipeline.runtime.errors import WorkbenchError
@@ -17,8 +18,8 @@ from pipeline.runtime.recipes import (
 )
 from pipeline.runtime.yaml_text import plain_yaml
 from stages.params import default_values, find_problems
+from vse_workbench.claims.ledger import leaves
 
-ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 READ = {name: read_recipe(FOLDER, name) for name in RECIPES}
@@ -32,16 +33,6 @@ def _in_root(monkeypatch):
 
 def comments(text):
     return [line.strip() for line in text.splitlines() if line.strip().startswith("#")]
-
-
-def flat(node, prefix=""):
-    for key, value in node.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            yield from flat(dict(enumerate(value)), f"{prefix}{key}.")
-        elif isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +72,8 @@ def test_recipe_changes_its_values_and_nothing_else(name, alone, paths):
     recipe = with_paths(READ[name].settings, paths)
     text, lines = alone[name]
     assert comments(text) == comments((ROOT / "params.yaml").read_text())
-    before, after = dict(flat(DEFAULT_VALUES)), dict(flat(plain_yaml(text, "")))
-    assert after == before | dict(flat(recipe))
+    before, after = dict(leaves(DEFAULT_VALUES)), dict(leaves(plain_yaml(text, "")))
+    assert after == before | dict(leaves(recipe))
     differing = {key for key in after if before.get(key, ...) != after[key]}
     assert {line.split(":")[0] for line in lines} == differing
 
@@ -169,8 +160,7 @@ def test_what_dvc_exp_run_sets_is_all_that_it_changes(recipe, alone, tmp_path):
 def test_a_wrong_runtime_is_named_and_not_replaced(runtime, tmp_path):
     params = tmp_path / "params.yaml"
     params.write_text(f"runtime: {runtime}\n")
-    with pytest.raises(WorkbenchError, match="runtime"):
-        applied(params, DEFAULT_VALUES, {}, find_problems)
+    assert "runtime" in refusal(applied, params, DEFAULT_VALUES, {}, find_problems)
 
 
 # What a recipe may leave out: paths, what changes no result, what other datasets and sources read.
@@ -187,9 +177,9 @@ def test_a_recipe_of_a_paper_says_all_of_its_sections(name):
     models = {target.rpartition("@")[2] for target in READ[name].targets}
     sections = {"loss", "dataset", "corpus", "vocabulary", "ranking", "training", *models}
     assert settings.keys() >= sections
-    every = dict(flat({section: DEFAULT_VALUES[section] for section in settings}))
+    every = dict(leaves({section: DEFAULT_VALUES[section] for section in settings}))
     own = {f"training.{key}" for model in models for key in settings[model].get("training", ())}
-    left_out = every.keys() - dict(flat(settings)).keys() - own
+    left_out = every.keys() - dict(leaves(settings)).keys() - own
     assert {key for key in left_out if not NOT_SAID.match(key)} == set()
 
 
@@ -276,7 +266,7 @@ PAPERS = {
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_recipes_hold_the_published_settings(name):
-    given, wanted = dict(flat(READ[name].settings)), PAPERS[name]
+    given, wanted = dict(leaves(READ[name].settings)), PAPERS[name]
     assert {key: given[key] for key in wanted} == wanted
 
 
@@ -298,19 +288,14 @@ def test_parts_of_recipes_that_are_lists_or_depend_on_each_other():
 
 
 def test_unknown_recipe_lists_those_there_are():
-    with pytest.raises(WorkbenchError, match="vse_2019_flickr30k"):
-        find_recipe(ROOT / "recipes", "../params")
+    assert "vse_2019_flickr30k" in refusal(find_recipe, ROOT / "recipes", "../params")
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"los": 1}, "los = 1: unknown key; did you mean loss"),
-        ({"vse": {"width": 1}}, "vse.width = 1: unknown key"),
         ({"vse": 3}, "vse = 3: must be a section"),
         ({"loss": {"name": "x"}}, "loss = .*: allowed are infonce"),
-        ({"loss": "bogus"}, "allowed are infonce"),
-        ({"image_features": {"layers": []}}, "image_features.layers"),
     ],
 )
 def test_wrong_changes_are_refused(changes, words):
@@ -319,12 +304,9 @@ def test_wrong_changes_are_refused(changes, words):
 
 
 def test_settings_are_nested_yaml():
-    assert parse_settings(("a.b=1", "a.c=[x, y]", "d=null")) == {
-        "a": {"b": 1, "c": ["x", "y"]},
-        "d": None,
-    }
-    with pytest.raises(WorkbenchError, match="no setting"):
-        parse_settings(("loss",))
+    wanted = {"a": {"b": 1, "c": ["x", "y"]}, "d": None}
+    assert parse_settings(("a.b=1", "a.c=[x, y]", "d=null")) == wanted
+    assert "no setting" in refusal(parse_settings, ("loss",))
 
 
 @pytest.mark.parametrize(

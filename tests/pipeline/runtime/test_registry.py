@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from commands import refusal
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.registry import ONE_CLASS, Registry
@@ -36,9 +37,7 @@ def write(folder, **texts):
         (folder / f"{name}.py").write_text(text)
 
 
-def test_files_and_packages_are_entries_and_only_the_chosen_one_is_imported(
-    folder, readers, capsys
-):
+def test_files_and_packages_are_entries_and_the_chosen_one_is_imported(folder, readers, capsys):
     write(folder, b=LOUD + "def read(raw): return 'b'", a=LOUD + "def read(raw): return 'a'")
     (folder / "c").mkdir()
     write(folder / "c", __init__="from os.path import exists as read", helper="")
@@ -50,8 +49,7 @@ def test_files_and_packages_are_entries_and_only_the_chosen_one_is_imported(
     assert readers.load("a")(None) == "a"
     assert capsys.readouterr().out == "imported\n"
     assert f"{folder.name}.b" not in sys.modules
-    with pytest.raises(WorkbenchError, match="reader 'x': allowed are a, b, c"):
-        readers.load("x")
+    assert "reader 'x': allowed are a, b, c" in refusal(readers.load, "x")
 
 
 def test_a_new_file_is_an_entry_at_once_and_the_first_stays_first(folder):
@@ -64,27 +62,10 @@ def test_a_new_file_is_an_entry_at_once_and_the_first_stays_first(folder):
 
 
 def test_constants_are_read_and_nothing_is_run(folder, readers):
-    write(folder, a="BOXES = True\nSIGNS: tuple = ('x', 'y')\nBAD = open('x')\ndef read(): 1 / 0")
+    write(folder, a="BOXES = True\nSIGNS: tuple = ('x', 'y')\ndef read(): 1 / 0")
     assert readers.constant("a", "BOXES") is True
     assert readers.constant("a", "SIGNS", ()) == ("x", "y")
     assert readers.constant("a", "OTHER", 3) == 3
-    with pytest.raises(WorkbenchError, match=r"a\.py, line 3: BAD must be a plain value"):
-        readers.constant("a", "BAD")
-
-
-def test_two_files_of_one_name(folder, readers):
-    write(folder, mine="read = 1")
-    (folder / "mine").mkdir()
-    write(folder / "mine", __init__="read = 1")
-    said = r"shelf_.*/mine/__init__.py and shelf_.*/mine.py both claim the name 'mine'"
-    with pytest.raises(WorkbenchError, match=said):
-        list(readers)
-
-
-def test_a_name_that_is_none(folder, readers):
-    write(folder, **{"my-reader": "read = 1"})
-    with pytest.raises(WorkbenchError, match=r"my-reader.py: .* 'my-reader' is no name"):
-        list(readers)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +90,9 @@ def test_a_loss_is_the_one_public_class_of_its_file(folder, losses):
     write(folder, a="class _Sum: ...\nclass A(_Sum): ...\nclass _B: ...")
     assert losses.load("a").__name__ == "A"
     write(folder, b="class B: ...\nclass C: ...")
-    with pytest.raises(WorkbenchError, match=r"b\.py: holds the classes B and C; one of them is"):
-        losses.entries()
-    write(folder, b="class A: ...")
-    with pytest.raises(WorkbenchError, match=r"b\.py: its class A has the name of that in .*a\.py"):
-        losses.entries()
+    assert "b.py: holds the classes B and C; one of them is" in refusal(losses.entries)
     write(folder, b="x = 1")
-    with pytest.raises(WorkbenchError, match=r"b\.py: offers no loss; it must hold one class"):
-        losses.entries()
+    assert "b.py: offers no loss; it must hold one class" in refusal(losses.entries)
 
 
 def test_an_error_while_modules_load_is_a_line(tmp_path):

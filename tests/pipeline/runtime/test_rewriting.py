@@ -3,9 +3,9 @@
 import copy
 import re
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
+from corpora import ROOT, holder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
@@ -14,7 +14,6 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.rewriting import rewritten
 from pipeline.runtime.yaml_text import read_yaml
 
-ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "params.yaml").read_text()
 VALUES = read_yaml(ROOT / "params.yaml")
 LINE = re.compile(r"( *)(\w+):(.*?)(  #.*)?$")
@@ -32,12 +31,6 @@ def below(values, prefix=()):
 
 
 PATHS = sorted(below(VALUES))
-
-
-def holder(values, path):
-    for name in path[:-1]:
-        values = values[name]
-    return values
 
 
 def with_value(path, value):

@@ -2,23 +2,15 @@
 
 import numpy as np
 import pytest
+from commands import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_cases import equal, five_each, ranks_by_sorting, relevance_by_sorting, worlds
+from ranking_cases import equal, five_each, relevance_by_sorting, worlds
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import group_codes
 from pipeline.scores.ranks import of_groups, ranked, retrieval_ranks
 from pipeline.scores.tiles import as_tiles
-
-
-@settings(max_examples=60)
-@given(worlds(), st.sampled_from([(1, 1), (3, 2), (2, 5), (100, 100)]))
-def test_equals_sorting_with_ties_and_any_block(world, block):
-    scores, *groups = world
-    found = retrieval_ranks(as_tiles(scores, block), *groups)
-    equal(found, *ranks_by_sorting(*world))
-
 
 BLOCKS = st.tuples(st.integers(1, 8), st.integers(1, 8))
 
@@ -34,6 +26,8 @@ def test_ranks_of_all_true_items_equal_sorting(world, way, depth, block):
     assert [[rank for rank in ranks if rank < np.inf] for ranks in every.ranks.tolist()] == places
     assert every.true_counts.tolist() == [len(line) for line in places]
     np.testing.assert_array_equal(first.ranks, every.ranks[:, :depth])
+    found = getattr(retrieval_ranks(tiles, *groups), way)
+    assert found.tolist() == [line[0] for line in places]
 
 
 def test_matrices_that_torch_cannot_share_are_ranked_and_left_as_they_are():
@@ -56,25 +50,20 @@ def test_matrices_that_torch_cannot_share_are_ranked_and_left_as_they_are():
 def test_a_score_that_is_no_number_is_named(value, place):
     scores = np.zeros((3, 15), np.float32)
     scores[place] = value
-    with pytest.raises(
-        WorkbenchError, match=rf"{value} of image {place[0]} and caption {place[1]}"
-    ):
-        retrieval_ranks(as_tiles(scores, (1, 4)), *five_each(3))
+    said = refusal(retrieval_ranks, as_tiles(scores, (1, 4)), *five_each(3))
+    assert f"{value} of image {place[0]} and caption {place[1]}" in said
 
 
 def test_queries_without_true_items_are_named():
-    with pytest.raises(
-        WorkbenchError, match="images without a caption: those of group lone"
-    ) as info:
-        retrieval_ranks(np.zeros((2, 2)), ["a", "lone"], ["a", "astray"])
-    assert "captions without an image: those of group astray" in str(info.value)
+    said = refusal(retrieval_ranks, np.zeros((2, 2)), ["a", "lone"], ["a", "astray"])
+    assert "images without a caption: those of group lone" in said
+    assert "captions without an image: those of group astray" in said
 
 
 @pytest.mark.parametrize(
     ("scores", "images", "captions", "message"),
     [
         (np.zeros((0, 0)), [], [], "at least one image"),
-        (np.zeros((1, 0)), [1], [], "at least one image"),
         (np.zeros((2, 1)), [1], [1], r"shape \(2, 1\)"),
         (np.zeros((1, 1), int), [1], [1], "type int"),
         (np.zeros((1, 1)), [1], ["1"], "the same for images and captions"),

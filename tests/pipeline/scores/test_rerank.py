@@ -30,10 +30,8 @@ def test_ranks_are_those_of_sorting_twice(world, data, top):
     second = second.reshape(first.shape)
     found = measured(Reranked(first, second, top), images, captions)
     true = np.equal.outer(images, captions)
-    for way, (one, two, own) in {
-        "i2t": (first, second, true),
-        "t2i": (first.T, second.T, true.T),
-    }.items():
+    ways = {"i2t": (first, second, true), "t2i": (first.T, second.T, true.T)}
+    for way, (one, two, own) in ways.items():
         expected = [rank_by_sorting_twice(*lines, top) for lines in zip(one, two, own, strict=True)]
         assert found[way].ranks.tolist() == expected
 

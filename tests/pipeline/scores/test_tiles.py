@@ -12,9 +12,8 @@ from pipeline.evaluation.criteria import CRITERIA, needs_matrix
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.look import look
+from pipeline.evaluation.look import look, occurrences
 from pipeline.evaluation.measure import measure
-from pipeline.evaluation.nearest import occurrences
 from pipeline.evaluation.reductions import largest
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
@@ -108,8 +107,8 @@ def test_the_matrix_has_the_products_and_the_lines_are_its_lines(small):
     exact = split.image_embeddings.astype(float) @ split.caption_embeddings.T.astype(float)
     np.testing.assert_allclose(matrix, exact, rtol=1e-5, atol=1e-5)
     for number in (0, 16, 17, 50, 51):
-        np.testing.assert_array_equal(split.scores.image_line(number), matrix[number])
-        np.testing.assert_array_equal(split.scores.caption_line(number), matrix[:, number])
+        np.testing.assert_array_equal(split.scores.line(0, number), matrix[number])
+        np.testing.assert_array_equal(split.scores.line(1, number), matrix[:, number])
     assert np.abs(matrix).max() <= split.scores.largest() < 3 * np.abs(matrix).max()
 
 

@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
+from commands import refusal
 
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.search.approximate import build, opened, write
 from pipeline.search.built import NAME, BuiltIndexes, write_indexes
@@ -57,13 +57,6 @@ def world(tmp_path_factory):
     for kind in ("hnsw", "ivf_pq"):
         write_indexes(folder / kind, folder / "vse.h5", "vse", settings(kind), seed=3)
     return folder
-
-
-def message(call, *arguments):
-    with pytest.raises(WorkbenchError) as caught:
-        call(*arguments)
-    assert len(str(caught.value).splitlines()) <= 2
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf_pq"])
@@ -140,7 +133,6 @@ def test_what_is_found_has_exact_scores_in_the_order_of_ties(world, tmp_path, ki
     found, scores = near.candidates(query, 30)
     assert len(found.ids) == 30
     np.testing.assert_allclose(scores, [rows[int(name)] @ query for name in found.ids], rtol=1e-5)
-    assert "shape (3,)" in message(near.candidates, np.ones(3, np.float32), 5)
 
 
 def test_sets_that_are_too_small_for_codes_are_searched_exactly(tmp_path):
@@ -152,12 +144,12 @@ def test_sets_that_are_too_small_for_codes_are_searched_exactly(tmp_path):
     exact = read_index(scores, "val", "image", SHA)
     assert built.attached(exact, "val", "image") is exact
     few = settings("ivf_pq", ivf_pq=IVFPQConfig(lists=900, probes=3, code_bytes=4))
-    assert "needs 900 vectors" in message(write_indexes, tmp_path / "j", scores, "vse", few, 0)
+    assert "needs 900 vectors" in refusal(write_indexes, tmp_path / "j", scores, "vse", few, 0)
     odd = settings("ivf_pq", ivf_pq=IVFPQConfig(lists=9, probes=3, code_bytes=5))
-    said = message(write_indexes, tmp_path / "j", scores, "vse", odd, 0)
+    said = refusal(write_indexes, tmp_path / "j", scores, "vse", odd, 0)
     assert "code_bytes = 5: must divide the width of the embeddings, 16" in said
     assert "1, 2, 4, 8, 16" in said
-    assert "not scores of cca" in message(write_indexes, tmp_path, scores, "cca", chosen, 0)
+    assert "not scores of cca" in refusal(write_indexes, tmp_path, scores, "cca", chosen, 0)
 
 
 def other(**changes):
@@ -173,7 +165,7 @@ def other(**changes):
     ],
 )
 def test_indexes_of_something_else_are_refused(world, model, chosen, words):
-    said = message(BuiltIndexes, world / "hnsw", world / "vse.h5", model, chosen)
+    said = refusal(BuiltIndexes, world / "hnsw", world / "vse.h5", model, chosen)
     assert words in said
     assert f"dvc repro build_index@{model}" in said
 
@@ -186,20 +178,20 @@ def test_damaged_files_are_refused(world, tmp_path):
     file, content = folder / "test_image.faiss", (folder / "test_image.faiss").read_bytes()
     for damaged in (content[:-1], content[:99] + b"\x07" + content[100:], b""):
         file.write_bytes(damaged)
-        assert "damaged" in message(BuiltIndexes(*opening).attached, exact, "test", "image")
+        assert "damaged" in refusal(BuiltIndexes(*opening).attached, exact, "test", "image")
     file.unlink()
-    assert "missing" in message(BuiltIndexes(*opening).attached, exact, "test", "image")
+    assert "missing" in refusal(BuiltIndexes(*opening).attached, exact, "test", "image")
     said = json.loads((folder / NAME).read_text())
     for text in ("", "[]", "[" * 100_000, "\xff", json.dumps(said | {"seed": 9}), " " * (2 << 20)):
         (folder / NAME).write_text(text, encoding="latin-1")
-        assert "damaged" in message(BuiltIndexes, *opening), text[:50]
+        assert "damaged" in refusal(BuiltIndexes, *opening), text[:50]
 
 
 def test_a_file_of_another_index_with_a_digest_that_fits(world, tmp_path):
     for kind, parameters in (("ivf_pq", HNSW), ("hnsw", IVF_PQ)):
         path = world / kind / "test_image.faiss"
-        assert "not an index of 300" in message(opened, path, IMAGES, WIDTH, parameters)
+        assert "not an index of 300" in refusal(opened, path, IMAGES, WIDTH, parameters)
     path = world / "hnsw/test_image.faiss"
-    assert "not an index of 301" in message(opened, path, 301, WIDTH, HNSW)
+    assert "not an index of 301" in refusal(opened, path, 301, WIDTH, HNSW)
     (tmp_path / "x.faiss").write_bytes(b"IxFI" + bytes(80))
-    assert "not an index" in message(opened, tmp_path / "x.faiss", IMAGES, WIDTH, HNSW)
+    assert "not an index" in refusal(opened, tmp_path / "x.faiss", IMAGES, WIDTH, HNSW)

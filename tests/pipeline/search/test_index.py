@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from commands import refusal
 from PIL import Image
 from report_world import taken_apart
 
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import stage_options, stage_paths
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.search.index import (
@@ -34,12 +34,6 @@ CATALOGUE = Catalogue(IMAGES, CAPTIONS)
 
 def index(ids=("x", "y", "z")):
     return Index(list(ids), np.eye(len(ids), dtype=np.float32))
-
-
-def message(call, *arguments):
-    with pytest.raises(WorkbenchError) as caught:
-        call(*arguments)
-    return str(caught.value)
 
 
 def test_vectors_in_a_file_are_searched_as_those_in_memory(tmp_path):
@@ -100,18 +94,16 @@ def write_index(path, embeddings=True, values=VALUES, **attributes):
 
 
 def test_what_cannot_be_searched(tmp_path):
-    assert "shape (2,)" in message(index().similarities, np.ones(2, np.float32))
-    assert "not finite" in message(index().similarities, np.array([0, np.nan, 0], np.float32))
-    found = message(find_hits, index(("x", "q")), np.ones(2), 5, CATALOGUE, "image")
+    found = refusal(find_hits, index(("x", "q")), np.ones(2), 5, CATALOGUE, "image")
     assert "no image_id q" in found
     assert "different corpora" in found
     path = write_index(tmp_path / "m.h5")
     plain = write_index(tmp_path / "p.h5", embeddings=False)
-    assert "has no image_embeddings" in message(read_index, plain, "test", "image", SHA)
+    assert "has no image_embeddings" in refusal(read_index, plain, "test", "image", SHA)
     content = path.read_bytes()
     place = content.index(np.arange(6, dtype=np.float32).tobytes())
     path.write_bytes(content[:place] + b"\x01" + content[place + 1 :])
-    assert "m.h5" in message(read_index, path, "test", "image", SHA)
+    assert "m.h5" in refusal(read_index, path, "test", "image", SHA)
 
 
 def test_the_page_escapes_and_holds_its_images(tmp_path):
@@ -135,13 +127,12 @@ def test_the_page_escapes_and_holds_its_images(tmp_path):
     # nothing is fetched: the only addresses are those of the images it holds
     assert not re.search(r"url\(|https?:|@import", re.sub(r'"data:[^"]*"', "", text))
     path.write_text("junk")
-    assert "big.png" in message(page, "q", None, hits, "images")
+    assert "big.png" in refusal(page, "q", None, hits, "images")
 
 
 GRAPH = """
 stages:
   plain: {cmd: "python -m stages.plain --out 'a b' --raw ${raw}"}
-  broken: {cmd: "python 'x"}
   open: {cmd: "python ${nowhere}"}
   many:
     foreach: {one: {text: t.h5}}
@@ -160,8 +151,7 @@ def test_paths_of_a_command(tmp_path):
         (("many", ("text",), "two", graph), "model 'two': stage many of"),
         (("plain", ("raw", "no"), None, graph), "no path for --no"),
         (("none", ("raw",), None, graph), "no stage 'none'"),
-        (("broken", ("raw",), None, graph), "command cannot be read"),
         (("open", ("raw",), None, graph), "stage open"),
         (("plain", ("raw",), None, tmp_path / "no.yaml"), "no such file"),
     ):
-        assert words in message(stage_paths, *arguments)
+        assert words in refusal(stage_paths, *arguments)

@@ -9,8 +9,9 @@ from mixture_cases import some_mixture
 from torch.distributions import Laplace, Normal
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.sentences.encodings.fisher import JoinedFisher
 from pipeline.sentences.fisher import LEAST, PAIRS, TILE, FisherVector, fisher_table
-from pipeline.sentences.mixtures import KINDS
+from pipeline.sentences.mixtures import KINDS, Mixture
 
 WORDS = list(string.ascii_lowercase[:20])
 
@@ -43,9 +44,8 @@ def gradients_by_autograd(x, model):
     torch.logsumexp(weights.log() + densities.sum(1), 0).backward()
     information = weights[:, None] / width.detach() ** 2
     twice = torch.where(laplacian, 1.0, 2.0).double()
-    return torch.stack(
-        [location.grad / information.sqrt(), width.grad / (twice * information).sqrt()]
-    )
+    roots = information.sqrt(), (twice * information).sqrt()
+    return torch.stack([location.grad / roots[0], width.grad / roots[1]])
 
 
 def by_loops(words, vectors, model, caption):
@@ -151,6 +151,17 @@ def test_rows_are_the_same_bytes_in_blocks_of_any_size(kind, centres, dims, scal
         starts = range(0, len(captions), block)
         blocks = [encoder.encode(captions[start : start + block]) for start in starts]
         assert np.concatenate(blocks).tobytes() == whole.tobytes()
+
+
+def test_a_part_whose_gradients_cancel_leaves_the_other_at_unit_length():
+    flat = np.zeros((1, 1), bool)
+    shape = {name: np.ones((1, 1)) for name in ("variance", "median", "scale")}
+    model = Mixture("gmm", np.ones(1), np.zeros((1, 1)), **shape, laplacian=flat)
+    vectors = np.array([[1], [-1]], np.float32)  # of both the gradients cancel
+    one, other = (FisherVector(["a", "b"], scale * vectors, model) for scale in (1, 2))
+    assert not one.encode([["a", "b"]]).any()
+    found = JoinedFisher({"gmm": one, "hglmm": other}).encode([["a", "b"]])
+    np.testing.assert_allclose(np.linalg.norm(found), 1, rtol=1e-6)
 
 
 def test_words_too_far_from_the_mixture_are_a_plain_error():

@@ -5,10 +5,7 @@ import itertools
 import pytest
 import torch
 
-from pipeline.statistics.first_centres import (
-    FEWEST,
-    spread_rows,
-)
+from pipeline.statistics.first_centres import FEWEST, spread_rows
 
 
 def test_kmeans_plus_plus_in_batches_has_the_law_of_one_by_one():

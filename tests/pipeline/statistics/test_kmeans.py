@@ -9,13 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.statistics import kmeans as clustering
-from pipeline.statistics.kmeans import (
-    count_distinct,
-    farthest,
-    kmeans,
-)
+from pipeline.statistics.kmeans import count_distinct, farthest, kmeans
 
 
 def blobs(count=200, width=5, centres=8, seed=0, spread=0.3):
@@ -119,11 +114,3 @@ def test_half_precision_is_clustered_in_float32():
     found = kmeans(points, 8, "kmeans++", 10, 0)
     assert found.centres.dtype == torch.float32
     assert torch.equal(found.labels, kmeans(points.float(), 8, "kmeans++", 10, 0).labels)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
-def test_values_that_are_no_numbers(value):
-    points = blobs()
-    points[[7, 90], 2] = value
-    with pytest.raises(WorkbenchError, match=r"too large to be squared, in rows 7, 90$"):
-        kmeans(points, 3)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from commands import refusal
 from safetensors.torch import save_file
 
 from models.vse.network import VSE
@@ -50,8 +51,7 @@ def test_the_same_content_gives_the_same_bytes(model, path):
 
 def test_other_files_are_refused(tmp_path, model):
     path = tmp_path / "x.safetensors"
-    with pytest.raises(WorkbenchError, match="no such checkpoint"):
-        read_checkpoint(path, "vse")
+    assert "no such checkpoint" in refusal(read_checkpoint, path, "vse")
     weights = dict(model.state_dict())
     for metadata, words in (
         (None, "no metadata"),
@@ -65,16 +65,13 @@ def test_other_files_are_refused(tmp_path, model):
         with pytest.raises(WorkbenchError, match=words):
             read_checkpoint(path, "vse")
     path.write_bytes(b"PK\x03\x04 a pickle in a zip")
-    with pytest.raises(WorkbenchError, match="damaged or foreign"):
-        read_checkpoint(path, "vse")
+    assert "damaged or foreign" in refusal(read_checkpoint, path, "vse")
     write_weights(path, weights, {"schema_version": 1, "model": 3})
-    with pytest.raises(WorkbenchError, match="metadata is wrong in: model"):
-        read_checkpoint(path, "vse")
+    assert "metadata is wrong in: model" in refusal(read_checkpoint, path, "vse")
 
 
 def test_another_model_is_named(path):
-    with pytest.raises(WorkbenchError, match="weights of the model 'vse', not of 'scan'"):
-        read_checkpoint(path, "scan")
+    assert "weights of the model 'vse', not of 'scan'" in refusal(read_checkpoint, path, "scan")
 
 
 @pytest.mark.parametrize(
@@ -97,14 +94,4 @@ def test_weights_must_fit_exactly(tmp_path, model, change, words):
 )
 def test_impossible_sizes_cost_no_memory(tmp_path, model, sizes):
     write_checkpoint(tmp_path / "x", model.state_dict(), describe(architecture=sizes))
-    with pytest.raises(WorkbenchError, match="damaged or foreign"):
-        read_checkpoint(tmp_path / "x", "vse").build(VSE)
-
-
-def test_inputs_must_be_those_of_the_training(path):
-    checkpoint = read_checkpoint(path, "vse")
-    checkpoint.require({"vocabulary_sha256": "a" * 64})
-    with pytest.raises(WorkbenchError, match=r"vocabulary sha256 bbb.*trained with aaa"):
-        checkpoint.require({"vocabulary_sha256": "b" * 64})
-    with pytest.raises(WorkbenchError, match=r"features layer fc7 \(trained with nothing\)"):
-        checkpoint.require({"features_layer": "fc7"})
+    assert "damaged or foreign" in refusal(read_checkpoint(tmp_path / "x", "vse").build, VSE)

@@ -76,7 +76,7 @@ def test_random_batches_equal_fancy_indexing(tmp_path_factory, rows: list[int]) 
     file = FeatureFile(path)
     expected = arrays()["features"][np.array(rows, dtype=int)]
     np.testing.assert_array_equal(file.read(rows), expected)
-    for outside in ([-1], [12], [0, 99]):
+    for outside in ([12], [0, 99]):
         with pytest.raises(IndexError):
             file.read(outside)
     assert file.in_memory(budget_bytes=10**6)
@@ -236,7 +236,6 @@ def test_a_flipped_bit_in_the_values_is_noticed_when_loaded_whole(stored: Path) 
     stored.write_bytes(data)
     with pytest.raises(WorkbenchError, match="'boxes' do not match"):
         FeatureFile(stored).load("boxes")
-    assert FeatureFile(stored).load("boxes", verify=False).shape == (12, 3, 4)
     np.testing.assert_array_equal(FeatureFile(stored).load("features"), arrays()["features"])
 
 

@@ -8,15 +8,13 @@ import signal
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+from corpora import ROOT
 from sharded_program import BATCH, COUNT, MADE
 
-from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.features import FeatureFile
 
-ROOT = Path(__file__).resolve().parents[3]
 ALL = list(range(0, COUNT, BATCH))  # the first rows of all batches
 PATHS = os.pathsep.join(map(str, [ROOT, ROOT / "tests/support", os.environ.get("PYTHONPATH", "")]))
 PROGRAM = [sys.executable, "-m", "sharded_program", "--output"]
@@ -156,10 +154,3 @@ def test_a_shard_that_is_not_there_is_refused(world):
     assert "error: shard of rows 8 to 15: work/shards/" in said
     assert "is missing, though its process came to its end" in said
     assert succeed(world, shard=8)[1] == [8, 12, 16, 20]
-
-
-@pytest.mark.parametrize("others", [{"engine": "ray"}, {"workers": 2}])
-def test_workers_without_shards_contradict(others):
-    sharing = {"engine": "local", "workers": 1, "shard": None} | others
-    with pytest.raises(ValueError, match="needs a number of rows"):
-        RuntimeConfig(device="cpu", threads=1, processes=1, extraction=sharing)

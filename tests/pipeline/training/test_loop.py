@@ -195,10 +195,8 @@ def test_a_phase_ends_when_the_loss_falls_by_too_small_a_share(toy, tmp_path):
     first = next(at for at, share in enumerate(shares) if share < limit) + 6
     assert 6 < first < 12
     other = Toy(tmp_path / "stopped")
-    other.phases = [
-        Phase("long", 12, other.objective, stop_below=limit),
-        Phase("next", 1, other.objective),
-    ]
+    long = Phase("long", 12, other.objective, stop_below=limit)
+    other.phases = [long, Phase("next", 1, other.objective)]
     assert [row["phase"] for row in other.fit().history] == ["long"] * first + ["next"]
 
 
@@ -278,10 +276,8 @@ def test_epochs_left_out_count_for_the_rate_of_the_next_phases(toy):
 
 
 def test_epochs_of_a_phase_that_does_not_select_are_not_kept(toy):
-    toy.phases = [
-        Phase("a", 3, toy.objective, selects=False),
-        Phase("b", 1, toy.objective, lr=1e-9),
-    ]
+    first = Phase("a", 3, toy.objective, selects=False)
+    toy.phases = [first, Phase("b", 1, toy.objective, lr=1e-9)]
     fitted = toy.fit()
     assert fitted.epoch == 4
     assert fitted.kept == fitted.history[3]
@@ -341,9 +337,7 @@ def test_what_is_watched_has_a_column_and_changes_nothing(toy, tmp_path):
     means = [sum(seen[n : n + steps]) / steps for n in range(0, 3 * steps, steps)]
     assert [row["length"] for row in found.history[:3]] == pytest.approx(means)
     assert [row["loss"] for row in found.history] == [row["loss"] for row in plain.history]
-    header, *_, last = curve_tsv(found.history).splitlines()
-    assert header.split("\t")[:4] == ["epoch", "phase", "loss", "length"]
-    assert last.split("\t")[3] == ""
+    assert "length" not in found.history[3]
 
 
 def test_a_schedule_may_change_the_rate_with_every_step(toy):
@@ -355,11 +349,8 @@ def test_a_schedule_may_change_the_rate_with_every_step(toy):
 
     toy.schedule, toy.rate = WarmupSchedule(4, 0.15, 1.0, "fp32"), 0.01
     # 5 steps each; a rate of its own follows the steps of its phase, which are none of the others
-    toy.phases = [
-        Phase("a", 1, objective),
-        Phase("b", 1, objective),
-        Phase("c", 1, objective, lr=1),
-    ]
+    toy.phases = [Phase(name, 1, objective) for name in "ab"]
+    toy.phases += [Phase("c", 1, objective, lr=1)]
     toy.fit()
     rising = [0.25 * 1.0, 0.5 * 0.9, 0.75 * 0.8]
     falling = [*(step / 10 for step in range(7, 1, -1)), 0.15]
@@ -430,7 +421,8 @@ def test_products_of_embeddings_are_judged_as_their_matrix(monkeypatch, block):
     random = np.random.default_rng(0)
     images, captions = random.normal(size=(2, 7, 4)).astype(np.float32)
     products = replace(split_of(images @ captions.T), scores=tiles.Products(images, captions))
-    held, found = (validation_columns(split) for split in (products.held(), products))
+    whole = replace(products, scores=products.matrix)
+    held, found = (validation_columns(split) for split in (whole, products))
     assert found == held
     assert found["val_spread"] == pytest.approx(
         min((images @ captions.T).std(axis).mean() for axis in (0, 1)), rel=1e-5

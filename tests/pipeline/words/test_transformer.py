@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from transformer_files import KINDS, TABLE, write_model
+from transformer_files import KINDS, TABLE, in_cache, write_model
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.words.vectors import read_vectors
@@ -60,12 +60,7 @@ def test_words_are_normalised_as_the_tokenizer_does(tmp_path, normalizer, other_
 
 
 def test_a_name_is_found_in_the_cache(tmp_path, monkeypatch):
-    home = tmp_path / "models--org--name"
-    (home / "refs").mkdir(parents=True)
-    (home / "refs/main").write_text("c0ffee")
-    (home / "snapshots").mkdir()
-    write_model(home / "snapshots/c0ffee", "BPE", ["dog"])
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    write_model(in_cache(tmp_path, "org/name", monkeypatch), "BPE", ["dog"])
     found = read_vectors("transformer", Path("org/name"), ["dog"])
     assert found.rows.keys() == {"dog"}
     assert found.sha256.keys() == {"tokenizer.json", "model.safetensors"}

@@ -217,9 +217,7 @@ def test_only_the_spelling_that_is_taken_has_to_be_finite(tmp_path):
     other_cases=st.booleans(),
     data=st.data(),
 )
-def test_the_background_is_other_words_with_their_vectors(
-    tmp_path, table, form, size, seed, other_cases, data
-):
+def test_the_background_is_other_words(tmp_path, table, form, size, seed, other_cases, data):
     wanted = data.draw(st.sets(st.sampled_from(list(table))))
     source = write_as(form, table, tmp_path / "v")
     options = {"other_cases": other_cases, "background": size, "seed": seed}

@@ -14,7 +14,6 @@ from pipeline.evaluation.separation import separation
 from pipeline.report.curve_files import Curve
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.analysis import artefacts, drawing, figures
-from vse_workbench.analysis.training_curve import Stretch, read_phases
 
 CURVE = (
     "epoch\tphase\tloss\tval_rsum\n1\tstage_1\t90\t100.5\n2\tstage_1\t30\t250\n"
@@ -55,21 +54,14 @@ def test_separation_of_several_models(tmp_path):
 def test_phases_of_a_curve(tmp_path):
     path = tmp_path / "vse.tsv"
     path.write_text(CURVE)
-    curve, stretches = read_phases(path)
-    assert curve.rsum == [100.5, 250, 240, 200]
-    assert stretches == [
-        Stretch("stage_1", 1, 2), Stretch("stage_2", 3, 3), Stretch("stage_1", 4, 4),
-    ]  # fmt: skip
     line = artefacts.write_curve(tmp_path, path, "vse")
     assert line == "largest validation rsum 250.0 in epoch 2 of 4"
     table = read(tmp_path / "curve.tsv")
     assert table["phase"].tolist() == ["stage_1", "stage_1", "stage_2", "stage_1"]
     assert table["kept"].tolist() == [0, 1, 0, 0]
-    path.write_text("epoch\tloss\tval_rsum\n1\t-3\t2\n")
-    assert read_phases(path)[1] == [Stretch("", 1, 1)]
-    path.write_text("epoch\tphase\tval_rsum\n1\ta\t2\n")
-    with pytest.raises(WorkbenchError, match="loss = None is not a finite number"):
-        read_phases(path)
+    path.write_text("epoch\tphase\tval_rsum\n1\tfit\t2\n")
+    with pytest.raises(WorkbenchError, match="of a model that is fitted at once"):
+        artefacts.write_curve(tmp_path, path, "cca")
 
 
 def test_hostile_names_are_drawn(tmp_path):
@@ -91,7 +83,7 @@ def test_hostile_names_are_drawn(tmp_path):
     (tmp_path / "in.tsv").write_text(CURVE)
     artefacts.write_curve(tmp_path, tmp_path / "in.tsv", hostile)
     pictures = list(tmp_path.glob("*.png"))
-    assert len(pictures) == 5
+    assert len(pictures) == 4
     for path in pictures:
         with Image.open(path) as image:
             assert image.info.keys() <= {"dpi"}
@@ -107,9 +99,9 @@ def test_pictures_show_what_they_are_given(tmp_path):
     assert ink(one, drawing.TRUE) > 0.002
     assert ink(one, drawing.OTHER) > 0.002
     assert Image.open(four).height > 1.5 * Image.open(one).height
-    curve = Curve([1.0, 2.0, 3.0], [3.0, 2.0, -1.0], [1.0, 2.0, 3.0])
-    figures.draw_curve(one, "x", curve, [Stretch("a", 1, 2), Stretch("b", 3, 3)])
+    curve = Curve([1.0, 2.0, 3.0], [3.0, 2.0, -1.0], [1.0, 2.0, 3.0], phases="aab")
+    figures.draw_curve(one, "x", curve)
     assert all(ink(one, shade) > 0.0001 for shade in drawing.SERIES[:2])
     errors = {"image": [0.9, 0.4, 0.1], "text": [1.0, 0.8, float("nan")]}
-    figures.draw_curve(four, "x", replace(curve, errors=errors), [Stretch("a", 1, 3)])
+    figures.draw_curve(four, "x", replace(curve, errors=errors))
     assert Image.open(four).height > 1.4 * Image.open(one).height

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from models.base.texts import CaptionEmbedder
 from pipeline.runtime.errors import WorkbenchError
+from vse_workbench.analysis.artefacts import example_lines
 from vse_workbench.analysis.discriminative import by_word, word_drops
-from vse_workbench.analysis.examples import example_lines, wrapped
 
 WORDS = ("the", "red", "dog", "runs")
 MEANING = {word: row for word, row in zip(WORDS, np.eye(4), strict=True)}
@@ -86,17 +86,8 @@ def test_words_by_their_mean_drop():
 def test_only_real_drops_are_marked():
     images = np.repeat(bag([["red", "dog"]]), 2, axis=0)
     captions = table("the red dog runs", "the dog the runs zebra")
-    drops = word_drops(BAG, captions, images)
-    lines = [pieces for pieces, _ in example_lines(captions, drops)]
-    marked = [[word for word, is_marked in pieces if is_marked] for pieces in lines]
-    assert marked == [["red", "dog"], ["dog"]]
-    assert [[word for word, _ in pieces] for pieces in lines] == captions["tokens"].tolist()
-
-
-@settings(max_examples=60)
-@given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1, max_size=20))
-def test_lines_keep_every_word_and_their_width(words):
-    pieces = [(word, n % 2 == 0) for n, word in enumerate(words)]
-    lines = list(wrapped(pieces, 10))
-    assert [piece for line in lines for piece in line] == pieces
-    assert all(len(line) == 1 or len(" ".join(w for w, _ in line)) <= 10 for line in lines)
+    lines = list(example_lines(captions, word_drops(BAG, captions, images)))
+    assert [line.split("  ")[1] for line in lines] == [
+        "the *red* *dog* runs",
+        "the *dog* the runs zebra",
+    ]

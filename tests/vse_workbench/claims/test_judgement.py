@@ -21,7 +21,7 @@ def judged(folder, rows, states=None, **claim):
 
 def test_what_was_not_run_is_named(tmp_path):
     made = judged(tmp_path, [*WIDE, *NARROW[:1]])
-    assert (made.word, made.mean, made.notes) == (
+    assert (made.word, made.found, made.notes) == (
         "not run",
         None,
         ["narrow lacks r1 of seeds 2, 3"],
@@ -76,7 +76,7 @@ def test_a_collapse_is_a_result_that_can_decide(tmp_path):
         (found.ranks / one.ranks).unlink()
     (made,) = judge_claims(ledger(), found)
     assert (made.word, made.notes[0]) == ("holds", "narrow on world, seed 1: collapsed")
-    assert made.q > 0
+    assert made.found.q > 0
     both = [replace(one, setting="wide", digest="wide") for one in lost]
     assert judged(tmp_path, [*both, *lost]).word == "collapsed"
     (found.ranks / WIDE[0].ranks).unlink()

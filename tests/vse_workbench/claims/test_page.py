@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from contextlib import chdir
 from pathlib import Path
 from statistics import mean, stdev
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from clone import ROOT
 from scipy import optimize, stats
 
 from vse_workbench.claims.ledger import FIGURES, factors_of, read_ledger, resolved, seeds_of
@@ -17,7 +19,6 @@ from vse_workbench.claims.ranks import Ranks, write_ranks
 from vse_workbench.claims.results import Row, State, read_kept, write_rows, write_states
 from vse_workbench.commands import claims_judge
 
-ROOT = Path(__file__).resolve().parents[3]
 NUMBER = r"[-+]?[\d,]*\.?\d+(?:e-\d+)?"
 CELL = re.compile(
     rf"\*\*(?P<word>[a-z ]+)\*\*<br>(?P<mean>{NUMBER}) \((?P<low>{NUMBER}) to (?P<high>{NUMBER})\)"
@@ -96,9 +97,8 @@ def judge(folder, rows):
     """Write what is kept, and run the command."""
     write_rows(folder / "docs/claims.tsv", rows)
     write_states(folder / "docs/claims_code.tsv", [State("b" * 12, frozenset(r.key for r in rows))])
-    files = {"claims": "claims.yaml", "kept": "docs/claims.tsv", "output": "docs/claims.md"}
-    words = [f"--{key}={folder / name}" for key, name in (files | {"readme": "README.md"}).items()]
-    done = CliRunner().invoke(claims_judge.main, words, catch_exceptions=False)
+    with chdir(folder):
+        done = CliRunner().invoke(claims_judge.main, catch_exceptions=False)
     assert done.exit_code == 0, done.output
 
 
@@ -149,13 +149,15 @@ def test_the_picture_has_every_interval_on_its_side_of_zero(full):
 
 def test_the_page_and_the_readme_are_what_the_command_writes(tmp_path, monkeypatch):
     checked(ROOT)
-    monkeypatch.chdir(ROOT)
-    (tmp_path / "README.md").write_text((ROOT / "README.md").read_text())
-    words = ["--output", str(tmp_path / "claims.md"), "--readme", str(tmp_path / "README.md")]
-    assert CliRunner().invoke(claims_judge.main, words).exit_code == 0
-    for name, there in (("claims.md", ROOT / "docs"), ("README.md", ROOT)):
-        assert (tmp_path / name).read_text() == (there / name).read_text(), "run: vse claims judge"
-    charts = [(folder / "claims.svg").exists() for folder in (tmp_path, ROOT / "docs")]
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    for path in (ROOT / "claims.yaml", *(ROOT / "docs").glob("claims_*"), ROOT / "docs/claims.tsv"):
+        Path(path.relative_to(ROOT)).symlink_to(path)
+    Path("README.md").write_text((ROOT / "README.md").read_text())
+    assert CliRunner().invoke(claims_judge.main).exit_code == 0
+    for name in ("docs/claims.md", "README.md"):
+        assert Path(name).read_text() == (ROOT / name).read_text(), "run: vse claims judge"
+    charts = [(folder / "docs/claims.svg").exists() for folder in (tmp_path, ROOT)]
     assert charts == 2 * ["](claims.svg)" in (ROOT / "docs/claims.md").read_text()]
 
 
@@ -273,7 +275,7 @@ def once(ledger, kept, claim, dataset):
 
     cell |= {"low": cell["mean"] - half(0.05), "high": cell["mean"] + half(0.05)}
     a, b = in_paper(claim, measure)
-    cell["interest"] = claim.interest or max(abs(a - b) / 4, len(measure) / 2)
+    cell["interest"] = max(abs(a - b) / 4, len(measure) / 2)
     collapsed = [run.outcome == "collapsed" for run in used]
     early = [r.best_epoch > 0.9 * r.cap for r in used if r.cap and r.outcome != "collapsed"]
     if any(early) or all(collapsed):

@@ -1,18 +1,15 @@
 """What is to be run: digests of settings and code, and the order and cost of what lacks."""
 
 from contextlib import chdir
-from pathlib import Path
 
 import pytest
 from claim_cases import content, row
+from clone import ROOT
 
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.claims.keeping import caps
 from vse_workbench.claims.ledger import Ledger
 from vse_workbench.claims.queue import Plan, Planner, cost, queue
-
-ROOT = Path(__file__).resolve().parents[3]
-
 
 # a value over those of a setting: whether it changes the digests of settings and of code
 CHANGES = [
@@ -39,7 +36,7 @@ def planner():
         values["settings"][f"v{number}"] = {"base": base, **own}
     values["settings"]["attending"] = {"model": "dp_rnn"}
     with chdir(ROOT):
-        yield Planner(Ledger.model_validate(values), ROOT / "recipes")
+        yield Planner(Ledger.model_validate(values))
 
 
 @pytest.mark.parametrize("number", range(len(CHANGES)))
@@ -47,10 +44,8 @@ def test_digests_are_of_what_the_stages_read(planner, number):
     base, *_, digest, code = CHANGES[number]
     before, after = (planner.plan(name, "world") for name in (base, f"v{number}"))
     assert (before.digest != after.digest, before.code != after.code) == (digest, code)
-    assert (before.stage, "train@vse" in before.lists) == (
-        f"evaluate@{before.model}",
-        before.model == "vse",
-    )
+    model = "dp_rnn" if base == "attending" else "vse"
+    assert (before.stage, "train@vse" in before.stages) == (f"evaluate@{model}", model == "vse")
 
 
 def test_a_setting_that_cannot_be_run_is_named(planner):
@@ -61,7 +56,7 @@ def test_a_setting_that_cannot_be_run_is_named(planner):
 
 
 def planned(setting, model="two_branch", **params):
-    return Plan(setting, "world", params, f"evaluate@{model}", (), {}, setting[:12], "d" * 12)
+    return Plan(setting, "world", params, f"evaluate@{model}", (), setting[:12], "d" * 12)
 
 
 def named(jobs):

@@ -8,7 +8,6 @@ from vse_workbench.claims.results import (
     KEYS,
     read_rows,
     read_states,
-    with_row,
     write_rows,
     write_states,
 )
@@ -16,10 +15,10 @@ from vse_workbench.claims.results import (
 ROWS = [row("narrow", 1, 31.1234), row("wide", 10), row("wide", 2, factor=0.3)]
 
 
-def test_rows_come_back_those_of_a_setting_beside_each_other(tmp_path):
+def test_rows_and_states_come_back(tmp_path):
     bare = row("narrow", 3, figures={"rsum": 12.5})  # other figures stay away
-    write_rows(tmp_path / "t.tsv", with_row(ROWS, bare))
-    assert read_rows(tmp_path / "t.tsv") == [ROWS[0], bare, *ROWS[1:]]
+    write_rows(tmp_path / "t.tsv", [*ROWS, bare])
+    assert read_rows(tmp_path / "t.tsv") == [*ROWS, bare]
     states = [state(*ROWS), state(bare, commit="f" * 12)]
     write_states(tmp_path / "s.tsv", states)
     assert read_states(tmp_path / "s.tsv") == states

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import fail
+from commands import fail, run_command
 from corpora import change_params
-from indexed import describe_regions, draw_weights, files_of, run
+from indexed import describe_regions, draw_weights, files_of
 from PIL import Image
 
 from pipeline.attention.pairs import choose_pairs, read_attention
@@ -21,15 +21,15 @@ from vse_workbench.commands.attention import main
 def test_any_caption_and_image_of_the_test_split_is_drawn(folder, model):
     for arguments in ([], ["--image", "test0.png"], ["--image", "test3.png"]):
         command = [model, "--caption", "test0.png#0", *arguments, "--output", "out.png"]
-        result = run(main, *command)
-        assert result.exit_code == 0, result.output
+        result = run_command(main, *command)
+        assert result.returncode == 0, result.stderr
         shown = arguments[1] if arguments else "test0.png"
         assert f"out.png: {model}, image {shown}, caption test0.png#0" in result.stderr
         with Image.open("out.png") as picture, Image.open(shown) as image:
             near = np.abs(np.array(picture).astype(int) - image.getpixel((31, 0))).sum(2) < 20
         assert near.sum() > 10000  # the image itself
     again = (folder / "out.png").read_bytes()
-    run(main, *command)
+    run_command(main, *command)
     assert (folder / "out.png").read_bytes() == again
 
 
@@ -64,7 +64,7 @@ def test_what_is_kept_for_the_report(folder):
 
     def record(name):
         options = [word for kind, path in files.items() for word in (f"--{kind}", path)]
-        assert run(record_attention, "scan", *options, "--output", name).exit_code == 0
+        assert run_command(record_attention, "scan", *options, "--output", name).returncode == 0
         return read_attention(name)
 
     found = record("one.h5")

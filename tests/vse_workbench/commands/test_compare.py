@@ -197,11 +197,11 @@ def test_revisions_and_experiments_out_of_the_cache(project, monkeypatch):
 
     shutil.copy(project / "other/scores/cca.h5", project / "scores")
     others = ("--with", "ranking=main:cca", "--with", "instance=as-strong:cca")
-    chosen = ("--only", "separation", "--label", "both")
+    chosen = ("--only", "separation")
     done = run_command(analyse, "cca", "--output", "a", *chosen, *others)
     assert done.returncode == 0, done.stderr
     found = json.loads((project / "a/separation.json").read_text())
-    for label, signal in (("both", 0.3), ("ranking", WEAK), ("instance", STRONG)):
+    for label, signal in (("cca", 0.3), ("ranking", WEAK), ("instance", STRONG)):
         split = made_scores(signal)
         expected = separation(split.scores, split.image_groups, split.caption_groups)
         assert found[label]["overlap"] == expected.overlap

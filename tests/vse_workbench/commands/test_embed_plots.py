@@ -2,17 +2,15 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
-from browsers import browser_or_skip
+from clone import ROOT
 from dvc_render.html import render_html
 from dvc_render.vega import VegaRenderer
 
 from pipeline.report.colours import COLOURS
 
 pytest.importorskip("vl_convert", reason="the extra `plots` is not installed")
-ROOT = Path(__file__).resolve().parents[3]
 VSE = {"model": "vse", "colour": COLOURS[6]}
 POINTS = {
     "curves": ("epoch", "val_rsum", {"filename": "data/curves/vse.tsv", "field": "val_rsum"}),
@@ -44,8 +42,7 @@ def test_scripts_are_in_the_page_and_go_again(project, run_vse):
     assert done.stderr.startswith("error: .dvc/config: no such file")
 
 
-def test_every_template_draws_without_a_network(project, run_vse):
-    driver = browser_or_skip()
+def test_every_template_draws_without_a_network(project, run_vse, browser):
     waiting = pytest.importorskip("selenium.webdriver.support.wait")
     run_vse("embed-plots", cwd=project)
     drawn = [
@@ -59,17 +56,13 @@ def test_every_template_draws_without_a_network(project, run_vse):
         for name, (x, y, more) in POINTS.items()
     ]
     render_html(drawn, project / "index.html", project / ".dvc/plots.html")
-    try:
-        driver.get((project / "index.html").as_uri())
-        wait = waiting.WebDriverWait(driver, 20)
-        wait.until(
-            lambda page: len(page.find_elements("css selector", "canvas, svg.marks")) == len(POINTS)
-        )
-        assert [line for line in driver.get_log("browser") if line["level"] == "SEVERE"] == []
-        loaded = "return performance.getEntriesByType('resource').map(entry => entry.name)"
-        assert [name for name in driver.execute_script(loaded) if name.startswith("http")] == []
-    finally:
-        driver.quit()
+    browser.get((project / "index.html").as_uri())
+    pictures = "css selector", "canvas, svg.marks"
+    wait = waiting.WebDriverWait(browser, 20)
+    wait.until(lambda page: len(page.find_elements(*pictures)) == len(POINTS))
+    assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
+    loaded = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+    assert [name for name in browser.execute_script(loaded) if name.startswith("http")] == []
 
 
 def as_svg(name, rows):

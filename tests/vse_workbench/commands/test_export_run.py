@@ -2,14 +2,11 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import ir_measures
 import pytest
-from corpora import change_params
+from corpora import ROOT, change_params
 from report_world import CAPTIONS, CSLS, IMAGES, made_scores, put_model
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_figures_of_the_files_are_those_of_evaluation(tmp_path, run_vse):

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import change_params
+from corpora import ROOT, change_params
 from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_corpus
 
 from pipeline.scores.file import read_scores, write_scores
 from vse_workbench.commands.import_scores import matrices_of
 
-ROOT = Path(__file__).resolve().parents[3]
 TABLES = ["--images", "data/corpus/images.parquet", "--captions", "data/corpus/captions.parquet"]
 
 
@@ -102,9 +101,3 @@ def test_wrong_options_are_named(project, run_vse, case):
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {words}")
     assert [path.name for path in (project / "data/scores").iterdir()] == ["scan.h5"]
-
-
-def test_an_item_that_is_not_there_is_named(project, run_stage):
-    arguments = ("score_external", "x", *TABLES, "--output", "x.h5")
-    done = run_stage(*arguments, cwd=project, check=False)
-    assert done.stderr == "error: external 'x': params.yaml has none\nsee external there\n"

@@ -6,13 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from clone import ROOT
 from commands import run_command
 
 from pipeline.runtime.recipes import parse_settings
 from pipeline.runtime.yaml_text import read_yaml
 from vse_workbench.commands.recipe import main
 
-ROOT = Path(__file__).resolve().parents[3]
 MINE = "# of mine\nloss: infonce\n"
 
 

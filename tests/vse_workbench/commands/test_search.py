@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from commands import fail, run_command, succeed
 from corpora import change_params
 from indexed import (
     NETWORKS,
@@ -18,7 +19,6 @@ from indexed import (
     files_of,
     put_detector,
     put_scores,
-    run,
     small_params,
 )
 from PIL import Image
@@ -32,7 +32,7 @@ from vse_workbench.commands.search import main
 
 
 def listed(result):
-    assert result.exit_code == 0, result.output
+    assert result.returncode == 0, result.stderr
     rows = [line.split(None, 3) for line in result.stdout.splitlines()]
     assert [row[0] for row in rows] == [str(rank) for rank in range(1, len(rows) + 1)]
     return [(row[2], float(row[1])) for row in rows]
@@ -54,11 +54,9 @@ def check_same(found, expected):
 
 def refused(arguments, *words):
     """At most two lines: one says why, another what to do."""
-    result = run(main, *arguments)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) <= 2
-    assert all(word in result.stderr for word in words), result.stderr
+    said = fail(main, ".", *arguments)
+    assert len(said.splitlines()) <= 2
+    assert all(word in said for word in words), said
 
 
 @pytest.mark.parametrize("model", NETWORKS)
@@ -68,7 +66,7 @@ def test_a_stored_caption_finds_what_its_column_says(folder, model):
         scores = read_scores(f"data/scores/{model}.h5", split)
         for column in (0, 3):
             text = captions.loc[scores.caption_ids[column], "text"]
-            result = run(main, text, "--model", model, "--top", 50, "--split", split)
+            result = run_command(main, text, "--model", model, "--top", 50, "--split", split)
             expected = by_hand(scores.image_ids, scores.scores[:, column])
             assert np.ptp(scores.scores[:, column]) > 0.02  # else any order would do
             check_same(listed(result), expected)
@@ -78,7 +76,7 @@ def test_a_stored_caption_finds_what_its_column_says(folder, model):
 def test_a_stored_image_finds_what_its_row_says(folder, model):
     scores = read_scores(f"data/scores/{model}.h5", "test")
     shutil.copy(scores.image_ids[4], "elsewhere.png")
-    result = run(main, "--image", "elsewhere.png", "--model", model, "--top", 50)
+    result = run_command(main, "--image", "elsewhere.png", "--model", model, "--top", 50)
     check_same(listed(result), by_hand(scores.caption_ids, scores.scores[4]))
     captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
     for line in result.stdout.splitlines():
@@ -89,12 +87,12 @@ def test_a_stored_image_finds_what_its_row_says(folder, model):
 @pytest.mark.parametrize("model", NETWORKS)
 def test_unknown_words_are_named_on_standard_error(folder, model):
     text = f"{WORDS[3]} zebra {WORDS[5]} yak zebra"
-    result = run(main, text, "--model", model, "--top", 3)
+    result = run_command(main, text, "--model", model, "--top", 3)
     assert len(listed(result)) == 3
     assert "zebra, yak\n" in result.stderr
     assert "zebra" not in result.stdout
     refused(["zebra yak", "--model", model], "no word of the query is known", "zebra, yak")
-    quiet = run(main, WORDS[3], "--model", model)
+    quiet = run_command(main, WORDS[3], "--model", model)
     assert "unknown" not in quiet.stderr
     assert "<unk>" not in quiet.stderr
 
@@ -129,10 +127,10 @@ def test_the_model_orders_what_the_vectors_chose(folder, model):
     chosen = np.argsort(-near[:, column])[:4]
     expected = by_hand([scores.image_ids[row] for row in chosen], scores.scores[chosen, column])
     text = captions.loc[scores.caption_ids[column], "text"]
-    result = run(main, text, "--model", model, "--shortlist", 4, "--top", 3)
+    result = run_command(main, text, "--model", model, "--shortlist", 4, "--top", 3)
     check_same(listed(result), expected[:3])
     assert expected != by_hand(scores.image_ids, scores.scores[:, column])[:4]
-    wide = run(main, text, "--model", model, "--shortlist", 1, "--top", 9)  # at least --top
+    wide = run_command(main, text, "--model", model, "--shortlist", 1, "--top", 9)  # at least --top
     check_same(listed(wide), by_hand(scores.image_ids, scores.scores[:, column]))
 
 
@@ -147,11 +145,11 @@ def test_a_query_image_needs_the_network_of_the_features(folder, model, words):
     names = ("images", "detector", "output", "network")
     paths = stage_paths("extract_image_features", names)
     small_params(folder, layers=["layer2"])
-    assert run(extract_image_features.main, *as_options(paths | {"output": "o.h5"})).exit_code == 0
+    succeed(extract_image_features.main, folder, *as_options(paths | {"output": "o.h5"}))
     put_detector(1)
     question = ["--image", "test0.png", "--model", model]
     refused(question, words)
-    assert run(main, "w1", "--model", model).exit_code == 0  # a text does not need it
+    assert run_command(main, "w1", "--model", model).returncode == 0  # a text does not need it
     if model == "scan":
         stage_paths("extract_region_features", ("detector",))["detector"].unlink()
         refused(question, "detector.safetensors: no such detector")
@@ -164,7 +162,7 @@ def test_regions_of_another_tool_answer_texts_alone(folder):
     change_params(folder, regions={"source": "tsv", "path": "params.yaml"})
     draw_weights("scan")
     put_scores("scan")
-    assert len(listed(run(main, "w1", "--model", "scan", "--top", 2))) == 2
+    assert len(listed(run_command(main, "w1", "--model", "scan", "--top", 2))) == 2
     question = ["--image", "test0.png", "--model", "scan"]
     refused(question, "regions come from another tool (tsv)")
 
@@ -184,38 +182,38 @@ def test_parts_that_do_not_fit_each_other(folder):
 def test_an_index_is_built_and_searched_where_params_ask_for_one(folder, monkeypatch):
     """It brings all nine images, so that what is found is what exact search finds."""
     questions = [["w1 w2", "--model", "vse"], ["w1 w2", "--model", "scan", "--shortlist", 9]]
-    exact = [listed(run(main, *question)) for question in questions]
+    exact = [listed(run_command(main, *question)) for question in questions]
     change_params(folder, search={"index": "hnsw", "models": ["vse", "scan"]})
     for question, expected in zip(questions, exact, strict=True):
-        result, model = run(main, *question), question[2]
+        result, model = run_command(main, *question), question[2]
         assert listed(result) == expected
         line = "no index yet, all vectors are compared; build it with: dvc repro build_index@"
         assert f"{model}: {line}{model}\n" in result.stderr
         paths = stage_paths("build_index", ("scores", "output"), model)
-        built = run(build_index.main, model, *as_options(paths))
+        built = run_command(build_index.main, model, *as_options(paths))
         assert f"{model}: hnsw of 9 test images, of 18 queries recall@1 1.000" in built.stderr
-        result = run(main, *question)
+        result = run_command(main, *question)
         assert "index" not in result.stderr
         check_same(listed(result), expected)
-    few = run(main, "w1", "--model", "vse", "--shortlist", 2, "--top", 2)
+    few = run_command(main, "w1", "--model", "vse", "--shortlist", 2, "--top", 2)
     assert len(listed(few)) == 2
     monkeypatch.setitem(sys.modules, "faiss", None)
     refused(questions[0], "faiss is not installed", "pip install '.[search]'")
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     put_scores("vse")
-    assert run(main, *questions[0]).exit_code == 0  # the same scores again
+    assert run_command(main, *questions[0]).returncode == 0  # the same scores again
     draw_weights("vse", 1)
     put_scores("vse")
     refused(questions[0], "an index of other image embeddings", "dvc repro build_index@vse")
     change_params(folder, search={"index": "flat", "models": []})
-    assert run(main, *questions[0]).exit_code == 0
-    result = run(build_index.main, "vse", *as_options(paths))
+    assert run_command(main, *questions[0]).returncode == 0
+    result = run_command(build_index.main, "vse", *as_options(paths))
     assert "exact search needs no index" in result.stderr
 
 
 def test_the_best_model_searches_where_none_is_named(folder):
-    chosen, best = run(main, "w1 w2", "--model", "scan"), run(main, "w1 w2")
+    chosen, best = run_command(main, "w1 w2", "--model", "scan"), run_command(main, "w1 w2")
     assert listed(best) == listed(chosen)
     assert best.stderr.startswith(
         "searching with scan, which has the largest validation rsum (2.0) of cca, dp_rnn, "
@@ -227,24 +225,25 @@ def test_a_query_shows_no_progress_of_its_encoder(folder):
     fisher = {"mixture": "gmm", "centres": 2, "ica": "none", "pca": "none", "iterations": 2}
     change_params(folder, sentences={"encoding": "fisher", "fisher": fisher})
     names = ("captions", "vocabulary", "output", "encoder")
-    said = run(encode_sentences.main, *as_options(stage_paths("encode_sentences", names))).stderr
+    paths = stage_paths("encode_sentences", names)
+    said = succeed(encode_sentences.main, folder, *as_options(paths))
     assert "Fisher table: " in said
     draw_weights("two_branch", sentence_dim=24)
     put_scores("two_branch")
-    assert "Fisher" not in run(main, "w1 w2", "--model", "two_branch").stderr
+    assert "Fisher" not in run_command(main, "w1 w2", "--model", "two_branch").stderr
 
 
 def test_a_program_and_the_page_show_the_same(folder):
     question = ["w1 w2", "--model", "vse", "--top", 3]
-    names = [name for name, _ in listed(run(main, *question, "--html", "out.html"))]
-    found = json.loads(run(main, *question, "--json").stdout)
+    names = [name for name, _ in listed(run_command(main, *question, "--html", "out.html"))]
+    found = json.loads(run_command(main, *question, "--json").stdout)
     assert [hit["id"] for hit in found] == names
     assert [hit["rank"] for hit in found] == [1, 2, 3]
     assert set(found[0]) == {"rank", "score", "id", "text", "path"}
     written = (folder / "out.html").read_text()
     assert [written.index(name) for name in names] == sorted(map(written.index, names))
     image = ["--image", folder / "test2.png", "--model", "vse", "--top", 2, "--html", "out.html"]
-    assert len(listed(run(main, *image))) == 2
+    assert len(listed(run_command(main, *image))) == 2
     written = (folder / "out.html").read_text()
     assert written.count('src="data:image/jpeg;base64,') == 3  # the query's own, too
     assert str(folder) not in written

@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlencode
 
 import pytest
-from browsers import browser_or_skip, resize
+from browsers import resize
 from clone import ROOT
 from commands import fail
 from tiny_inputs import WORDS
@@ -88,29 +88,12 @@ def test_what_is_hardly_http_gets_one_line_of_json(server, sent, status):
         assert answer.getheader("connection") == "close"  # what follows is not read as a request
 
 
-def test_head_has_no_body(server):
-    host, port = server.split("/")[2].split(":")
-    with socket.create_connection((host, int(port))) as client, client.makefile("rb") as answer:
-        client.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        head = answer.read()
-        assert head.startswith(b"HTTP/1.1 200 ")
-        assert head.endswith(b"\r\n\r\n")
-
-
 def test_it_says_what_cannot_be_served(server, indexed, monkeypatch):
     assert "model 'gpt': allowed are" in fail(main, indexed, "gpt")
     port = server.split(":")[2].strip("/")
     assert f"port {port}" in fail(main, indexed, "vse", "--port", port)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "pip install '.[serve]'" in fail(main, indexed, "vse")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    driver = browser_or_skip()
-    driver.set_script_timeout(60)
-    yield driver
-    driver.quit()
 
 
 def until(browser, condition):

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from clone import ROOT
 from commands import run_command, succeed
 from indexed import NETWORKS
 from torch import nn
@@ -31,7 +32,6 @@ from vse_workbench.commands.export_model import main as export_model
 from vse_workbench.commands.search import main as search
 from vse_workbench.export.onnx import TOLERANCE, write_tower
 
-ROOT = Path(__file__).resolve().parents[3]
 TOWERS = ["image_tower", "caption_tower"]
 VECTORS = ("cca", "dual_path", "two_branch", "vse", "vse_infinity")
 

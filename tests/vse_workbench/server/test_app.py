@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 import torch
 import uvicorn
+from commands import run_command
 from fastapi.testclient import TestClient
-from indexed import run
 from PIL import Image
 from tiny_inputs import WORDS
 
@@ -76,8 +76,8 @@ def told(response, status):
 
 
 def found(*arguments):
-    result = run(search.main, *arguments, "--json")
-    assert result.exit_code == 0, result.output
+    result = run_command(search.main, *arguments, "--json")
+    assert result.returncode == 0, result.stderr
     return [(hit["id"], hit["score"], hit["text"]) for hit in json.loads(result.stdout)]
 
 

@@ -4,41 +4,13 @@ import math
 
 import pytest
 import torch
+from c4_cases import SMALL, small
 from torch.nn import functional as F
 from torchvision.ops import box_iou, nms, roi_pool
 
 from models.detector.c4 import CHUNK, C4Detector
-from models.detector.c4.backbone import NormedConv
-from models.detector.c4.proposals import ProposalNetwork, cell_anchors, decode
-from models.detector.selection import RegionError
-
-TINY = {
-    "width": 4,
-    "blocks": (1, 2, 1, 2),
-    "hidden": 8,
-    "embedding": 3,
-    "attribute_hidden": 5,
-    "candidates": 60,
-    "proposals": 9,
-    "short_side": 90,
-    "long_side": 140,
-}
-
-
-def tiny(objects: int = 4, attributes: int = 3, **sizes) -> C4Detector:
-    names = [f"o{i}" for i in range(objects)], [f"a{i}" for i in range(attributes)]
-    network = C4Detector(*names, **{**TINY, **sizes}).eval()
-    generator = torch.Generator().manual_seed(7)
-    for module in network.modules():
-        if isinstance(module, NormedConv):
-            for name in ("weight", "bias", "running_mean", "running_var"):
-                getattr(module.norm, name).uniform_(0.5, 1.5, generator=generator)
-        elif isinstance(module, torch.nn.Conv2d | torch.nn.Linear):
-            fan = module.weight[0].numel()
-            module.weight.data.normal_(std=2 / math.sqrt(fan), generator=generator)
-            module.bias.data.normal_(std=0.1, generator=generator)
-    network.proposal_generator.rpn_head.anchor_deltas.weight.data *= 0.02
-    return network
+from models.detector.c4.proposals import C4Sizes, ProposalNetwork, cell_anchors, decode
+from pipeline.runtime.errors import WorkbenchError
 
 
 def image(height: int = 75, width: int = 130, seed: int = 0) -> torch.Tensor:
@@ -146,11 +118,11 @@ def literal_regions(network: C4Detector, picture: torch.Tensor):
 
 @pytest.mark.parametrize("size", [(75, 130), (130, 75), (60, 190)])  # short side, then long side
 def test_equals_the_literal_form(size: tuple[int, int]) -> None:
-    network, picture = tiny(), image(*size)
+    network, picture = small(), image(*size)
     with torch.no_grad():
         expected = literal_regions(network, picture)
     found = network.regions([picture])[0]
-    assert len(found.boxes) == TINY["proposals"]
+    assert len(found.boxes) == SMALL["proposals"]
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
     assert found.features.std(0).max() > 1e-3  # regions differ, or the comparison says little
@@ -176,7 +148,7 @@ def test_decoding_limits_growth() -> None:
 def test_suppression_counts_the_last_pixel() -> None:
     boxes = torch.tensor([[0.0, 0, 15, 15], [0, 0, 15, 11], [0, 0, 10, 15]])
     scores = torch.tensor([0.9, 0.8, 0.7])
-    network = ProposalNetwork(1, 1, candidates=10, proposals=10, iou=0.7, smallest=1)
+    network = ProposalNetwork(1, C4Sizes(hidden=1, candidates=10, proposals=10, smallest=1))
     # 16 x 12 of 16 x 16 pixels are 0.75; without the last pixel 15 x 11 of 15 x 15 are 0.733.
     assert network.best(boxes, scores, 1).tolist() == boxes[[0, 2]].tolist()
     network.iou = 0.74
@@ -189,7 +161,7 @@ def test_suppression_counts_the_last_pixel() -> None:
 
 
 def test_boxes_are_inside_the_image_and_rows_are_independent() -> None:
-    network = tiny(proposals=CHUNK + 20, candidates=600, proposal_iou=0.95)
+    network = small(proposals=CHUNK + 20, candidates=600, proposal_iou=0.95)
     pictures = [image(40, 61, 1), image(300, 200, 2), image(40, 61, 3)]
     together = network.regions(pictures)
     for picture, output in zip(pictures, together, strict=True):
@@ -203,21 +175,21 @@ def test_boxes_are_inside_the_image_and_rows_are_independent() -> None:
 
 
 def test_shapes_without_attributes_and_without_proposals() -> None:
-    network = tiny(attributes=0, smallest=1e6)
+    network = small(attributes=0, smallest=1e6)
     found = network.regions([image()])[0]
     shapes = [tuple(part.shape) for part in found]
-    assert shapes == [(0, 4), (0, network.region_dim), (0, 5), (0, 0)]
+    assert shapes == [(0, 4), (0, network.region_dim), (0, 6), (0, 0)]
     assert not any("attr" in name or "embed" in name for name in network.state_dict())
 
 
 def test_images_and_sizes_that_cannot_be() -> None:
-    with pytest.raises(RegionError, match=r"\(3, 0, 5\)"):
-        tiny().regions([torch.zeros(3, 0, 5, dtype=torch.uint8)])
+    with pytest.raises(WorkbenchError, match=r"\(3, 0, 5\)"):
+        small().regions([torch.zeros(3, 0, 5, dtype=torch.uint8)])
     with pytest.raises(ValueError, match=r"blocks \[3, 4, 23\]"):
-        tiny(blocks=[3, 4, 23])
+        small(blocks=[3, 4, 23])
     with pytest.raises(ValueError, match=r"sizes of c4_resnet101: .*'depth'"):
-        tiny(depth=101)
-    broken = tiny()
+        small(depth=101)
+    broken = small()
     broken.proposal_generator.rpn_head.anchor_deltas.bias.data.fill_(torch.nan)
-    with pytest.raises(RegionError, match="not finite"):
+    with pytest.raises(WorkbenchError, match="not finite"):
         broken.regions([image()])

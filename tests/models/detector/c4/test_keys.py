@@ -79,6 +79,8 @@ def load_c4(state):
 
 def test_both_conversions_of_the_same_weights_are_the_same() -> None:
     state = small().state_dict()
+    for kind in ("weight", "bias"):
+        state[f"{RPN}objectness_logits.{kind}"][:12] = 0  # airsplay's layout has no such rows
     for layout in (state, to_airsplay(state), {f"module.{k}": v for k, v in state.items()}):
         loaded = load_c4(layout)
         assert not loaded.training

@@ -93,9 +93,9 @@ def test_the_size_comes_from_the_shares(tmp_path: Path, case) -> None:
     [
         (lambda data: data.update(image_bb=data["image_bb"][:-1]), "does not fit image_features"),
         (lambda data: data.update(pos_boxes=data["pos_boxes"] + 1), "pos_boxes, row 11"),
-        (lambda data: data.pop("pos_boxes"), "no dataset 'pos_boxes'"),
+        (lambda data: data.pop("pos_boxes"), "no array 'pos_boxes'"),
         (lambda data: data.update(image_bb=data["image_bb"].astype(int)), "of type int64"),
-        (lambda data: data.update(image_features=h5py.ExternalLink("x", "y")), "file itself"),
+        (lambda data: data.update(image_features=h5py.ExternalLink("x", "y")), "link to elsewhere"),
         (
             lambda data: data.update(spatial_features=data["spatial_features"][::-1]),
             "not the corners of image_bb",
@@ -118,7 +118,7 @@ def test_faults_are_named(tmp_path: Path, case, change, words: str) -> None:
     ("name", "text", "words"),
     [
         ("r_ids.txt", "train0\n", "1 ids for 12 rows"),
-        ("r_ids.json", '{"a": 0}', "0 ids for 12 rows"),
+        ("r_ids.json", '{"a": 0}', "not a list of ids"),
         ("r_imgid2idx.json", '{"train0": 0}', "not a mapping of ids to the rows 0 to 11"),
         ("r_imgid2idx.pkl", "pickle", "no ids: looked for r_ids.txt"),
     ],
@@ -134,6 +134,6 @@ def test_ids_that_do_not_fit(tmp_path: Path, case, name: str, text: str, words: 
 
 def test_what_is_no_hdf5_is_said_plainly(tmp_path: Path, case) -> None:
     (tmp_path / "r.hdf5").write_text("hello")
-    for path, words in (("r.hdf5", "not an HDF5 file"), ("images", "no HDF5 file and no folder")):
+    for path, words in (("r.hdf5", "not an HDF5 file"), ("images", "no file and no folder")):
         with pytest.raises(WorkbenchError, match=words):
             open_source("butd_h5", str(tmp_path / path), ImportCorpus(case[0]))

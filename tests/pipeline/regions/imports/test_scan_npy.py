@@ -111,35 +111,24 @@ def test_splits_of_other_widths_and_missing_splits(tmp_path: Path, case) -> None
         open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(case[0]))
 
 
-class Trap:
-    """An object that would run code when unpickled."""
-
-    def __reduce__(self):
-        return (Path.touch, (Path("trapped"),))
-
-
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
         ("objects", "pickled objects"),
         ("integers", "values of type int64"),
         ("flat", "expected are 3 dimensions"),
-        ("fortran", "Fortran order"),
     ],
 )
-def test_other_arrays_are_refused_unread(tmp_path, monkeypatch, kind: str, words: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    path, values = Path("a.npy"), np.ones((2, 3, 4), np.float32)
+def test_other_arrays_are_refused_unread(tmp_path: Path, kind: str, words: str) -> None:
+    path, values = tmp_path / "a.npy", np.ones((2, 3, 4), np.float32)
     made = {
-        "objects": np.array([[[Trap()]]], dtype=object),
+        "objects": np.array([[[{}]]], dtype=object),
         "integers": values.astype(np.int64),
         "flat": values[0],
-        "fortran": np.asfortranarray(values),
     }
-    np.save(path, made.get(kind, values), allow_pickle=True)
+    np.save(path, made[kind], allow_pickle=True)
     with pytest.raises(WorkbenchError, match=words):
         mapped_npy(path, 3)
-    assert not Path("trapped").exists()
 
 
 def test_images_without_captions_and_files_without_boxes(tmp_path: Path, case) -> None:
