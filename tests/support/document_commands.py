@@ -41,6 +41,8 @@ MARKED = {
     "pip install": "installs",
     "vse new": "of the reader's own code; tests/vse_workbench/commands/test_new.py",
     "vse embed-plots": "of this clone; tests/vse_workbench/commands/test_embed_plots.py",
+    "vse compare vse-1": "of experiments; tests/vse_workbench/commands/test_compare.py runs some",
+    "vse compare runs/a": "of folders of experiments, likewise",
     "vse analyse dual_path": "of three experiments; getting_started.md has that of vse",
 }
 PIPED = re.compile(r"\| (sh|vse .*)$")  # reads experiments, which have to be run
