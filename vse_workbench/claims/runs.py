@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
 from vse_workbench.claims.results import Kept, write_rows
 
 FOLDERS = WORK / "claims"
+SHARED = threading.Lock()  # of the stages that are no item of a model
 SOURCES = ("dvc.yaml", "models", "pipeline", "stages")
 TAIL = 6  # lines of a failed run that are printed
 # Runs a command and ends with all that it started when this process, which holds its input, ends.
@@ -59,7 +60,8 @@ class Folder:
         return self.note.read_text(encoding="utf-8") if self.note.exists() else ""
 
     def run(self, job: Job, params: Mapping[str, Any]) -> int:
-        """Run the stages of a job; the exit code of `dvc repro`."""
+        """Run the stages of a job; the exit code of `dvc repro`. One process at a time runs those
+        before the training: the others then take them from the cache."""
         write_text(self.note, job.name)
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
@@ -68,11 +70,16 @@ class Folder:
             if not there.is_absolute() and there.exists() and not own.exists():
                 own.parent.mkdir(parents=True, exist_ok=True)
                 own.symlink_to(there.resolve())
+        with SHARED:
+            code = self._repro([stage for stage in job.plan.stages if "@" not in stage])
+        return code or self._repro([job.plan.stage])
+
+    def _repro(self, stages: Sequence[str]) -> int:
         # this Python first, which the commands of dvc.yaml call by its name
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        command = [sys.executable, "-c", GUARD, sys.executable, "-m", "dvc", "repro"]
+        command = [sys.executable, "-c", GUARD, sys.executable, "-m", "dvc", "repro", *stages]
         with open(self.log, "wb") as log, subprocess.Popen(
-            [*command, job.plan.stage], cwd=self.path, stdin=subprocess.PIPE, stdout=log,
+            command, cwd=self.path, stdin=subprocess.PIPE, stdout=log,
             stderr=subprocess.STDOUT, start_new_session=True, env=os.environ | {"PATH": path},
         ) as process:  # fmt: skip
             return process.wait()
