@@ -28,7 +28,7 @@ help:
 	@echo "make test-avx2   run the numeric tests again with the kernels of processors without AVX-512"
 	@echo "make lint    check style and types"
 	@echo "make docs    build the documents as a site, in site/"
-	@echo "make bench   measure speed and memory against naive forms (over an hour)"
+	@echo "make bench   measure speed and memory against naive forms (about an hour)"
 	@echo "make clean   remove .venv, tool caches and resumable work; data and the DVC cache stay"
 
 install: $(INSTALLED)

@@ -10,14 +10,14 @@ import pytest
 import torch
 from dual_path_runs import RUN as DUAL_PATH
 from dual_path_runs import stage_1, stage_2, write_world
-from model_runs import CCA, DP_RNN, SCAN, TWO_BRANCH, VSE
+from model_runs import CCA, DP_RNN, SCAN, TWO_BRANCH, VSE, VSE_INFINITY
 from pretended_cuda import OnGpu, on_pretended_gpu, pretended_cuda
 from tiny_inputs import write_tables
 
 pytestmark = pytest.mark.slow
 
-RUNS = {run.name: run for run in (CCA, DP_RNN, DUAL_PATH, SCAN, TWO_BRANCH, VSE)}
-SHORT = {name: {"training__epochs": 2} for name in ("scan", "two_branch", "vse")}
+RUNS = {run.name: run for run in (CCA, DP_RNN, DUAL_PATH, SCAN, TWO_BRANCH, VSE, VSE_INFINITY)}
+SHORT = {name: {"training__epochs": 2} for name in ("scan", "two_branch", "vse", "vse_infinity")}
 SHORT["dp_rnn"] = {"training__epochs": {"matching": 1, "recurrent": 1, "all": 1}}
 SHORT |= {"cca": {}, "dual_path": {"phases": [stage_1(1), stage_2(1)]}}
 
