@@ -1,6 +1,6 @@
 """Every stage of the graph at three sizes of the built-in corpus: processor seconds and memory.
 
-`python -m benchmarks.scale FOLDER`, some ten minutes of a core, prints the table of
+`python -m benchmarks.scale FOLDER`, some quarter of an hour of a core, prints the table of
 docs/notes/scale.md. Each stage is a process of its own, started once by the command of dvc.yaml, in
 its order. This program loads no library: what a process has when it starts another counts in that
 one's peak.
