@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 
 from pipeline.runtime.process import Progress
-from pipeline.statistics.first_centres import INITIALISATIONS, squared_norms
+from pipeline.statistics.first_centres import spread_rows, squared_norms
 
 VALUES = 1 << 20  # distances held at once: 4 MB in float32, so that a CPU keeps them in its cache
 GPU_VALUES = 1 << 26
@@ -49,16 +49,15 @@ def kmeans(
 
     A cluster that gets no points is moved to the point farthest from its centre, one after the
     other. The points are copied once, as float32 around their mean; other memory grows with neither
-    N x k nor N x D. initialisation: kmeans++, random (k different points) or the centres (k, D)
-    themselves. tolerance: stop when the inertia falls by no more than this share and no cluster is
-    empty.
+    N x k nor N x D. initialisation: kmeans++, or the centres (k, D) themselves. tolerance: stop
+    when the inertia falls by no more than this share and no cluster is empty.
     """
     mean = points.mean(0, dtype=torch.float64).to(torch.float32)
     centred = points.to(torch.float32, copy=True).sub_(mean)
     if isinstance(initialisation, torch.Tensor):
         first = initialisation.to(centred) - mean
     else:
-        rows = INITIALISATIONS[initialisation](centred, k, torch.Generator().manual_seed(seed))
+        rows = spread_rows(centred, k, torch.Generator().manual_seed(seed))
         first = centred[rows.to(centred.device)]
     clusters = lloyd(centred, first, iterations, tolerance)
     clusters.centres.add_(mean)
