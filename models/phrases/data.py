@@ -10,7 +10,6 @@ from scipy.sparse import csr_matrix
 from pipeline.inputs.sources import MEMORY_BUDGET, FeatureRows, open_vectors
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.tables import PhraseTables, distinct_regions, load_phrases
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.storage.checkpoint import feature_identity
 from pipeline.storage.features import FeatureFile
@@ -51,6 +50,7 @@ class OpenedPhrases:
         phrases'."""
         return {"image_dim": self.proposals.shape()[-1], "sentence_dim": self.vectors.shape()[-1]}
 
+    @property
     def identity(self) -> dict[str, str]:
         """Digests of the vectors that weights belong to."""
         of_regions = feature_identity(self.proposals.attributes, "regions")
@@ -58,13 +58,8 @@ class OpenedPhrases:
 
 
 def open_phrases(inputs: PhraseInputs) -> OpenedPhrases:
-    """Open the artefacts; WorkbenchError when one is missing, damaged or of another kind."""
+    """Open the artefacts; WorkbenchError when one is missing or damaged."""
     proposals = FeatureFile(inputs.proposals)
-    if not {"boxes", "counts", "features"} <= set(proposals.layouts) or len(proposals.shape()) != 3:
-        raise WorkbenchError(
-            f"{inputs.proposals}: no file of proposals",
-            "write it again with: dvc repro extract_proposals",
-        )
     proposals.in_memory(MEMORY_BUDGET)
     return OpenedPhrases(load_phrases(inputs.phrases), proposals, open_vectors(inputs.vectors))
 
