@@ -55,20 +55,23 @@ def read_network(path: Path) -> ImageNetwork:
         # the weights are at hand; the path of a file that they came from is not kept
         own |= {"weights": "random", "workers": 0}
         settings = ImageNetworkConfig.whole({**UNNAMED, **own})
-        made = cut_network(classifier(settings.model, 0), settings)
+        made = cut_network(classifier(settings.model, 0), settings, given)
         load_strict(made.backbone, weights)
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path, first_line(error), KIND) from None
-    return ImageNetwork(given, made.backbone, made.width, made.preprocessing)
+    return made
 
 
-def cut_network(network: nn.Module, settings: ImageNetworkConfig) -> ImageNetwork:
-    """A classifier, cut and pooled as settings say; BackboneError when it cannot be."""
+def cut_network(
+    network: nn.Module, settings: ImageNetworkConfig, kept: dict[str, Any]
+) -> ImageNetwork:
+    """A classifier, cut and pooled as settings say; BackboneError when it cannot be. kept: what its
+    features depend on."""
     preprocessing = preprocessing_of(
         settings.model, settings.size, settings.views, settings.resize, settings.normalisation
     )
     backbone, width = cut(network, settings.layers, settings.pool, preprocessing.crop)
-    return ImageNetwork({}, backbone, width, preprocessing)
+    return ImageNetwork(kept, backbone, width, preprocessing)
 
 
 def check_size(network: nn.Module, size: int, key: str) -> None:
