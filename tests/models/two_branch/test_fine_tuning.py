@@ -121,7 +121,7 @@ def test_the_loss_goes_back_through_the_whole_image_cnn(folder):
     behind.load_state_dict({name: weights[name] for name in behind.state_dict()})
     mean, deviation = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[..., None, None]
     shown = torch.stack([(image / 255 - mean) / deviation for image in batch.images])
-    vectors = behind.embed_images(image_cnn(shown)), behind.embed_captions(batch.captions[0])
+    vectors = behind.embed_images(image_cnn(shown)), behind.embed_captions(batch.captions)
     expected = job.model.loss(*vectors, batch.image_groups, batch.caption_groups, batch.related)
     expected.backward()
     torch.testing.assert_close(loss, expected)
