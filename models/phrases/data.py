@@ -7,10 +7,11 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from models.two_branch.batches import some_of_each
+from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import MEMORY_BUDGET, FeatureRows, open_vectors
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.tables import PhraseTables, distinct_regions, load_phrases
-from pipeline.runtime.files import sha256_file
 from pipeline.storage.checkpoint import feature_identity
 from pipeline.storage.features import FeatureFile
 
@@ -29,13 +30,7 @@ class PhraseInputs:
     def absent(self) -> bool:
         return is_absent(self.proposals)
 
-    def digests(self) -> dict[str, str]:
-        """SHA-256 of every file, by field and file name."""
-        return {
-            f"{field}/{file.name}": sha256_file(file)
-            for field, path in sorted(vars(self).items())
-            for file in (sorted(path.iterdir()) if path.is_dir() else [path])
-        }
+    digests = Inputs.digests
 
 
 @dataclass(frozen=True)
@@ -94,10 +89,7 @@ def training_pairs(opened: OpenedPhrases, truth: Path, seed: int) -> PhrasePairs
     phrases, places = np.array(both).T
     shape = len(regions.ids), len(texts)
     related = csr_matrix((np.ones(len(both), np.int8), (places, phrases)), shape)
-    order = np.lexsort((np.random.default_rng([seed, 1]).random(len(both)), phrases))
-    phrases, places = phrases[order], places[order]
-    number = np.arange(len(phrases)) - np.searchsorted(phrases, phrases)
-    kept = number < REGIONS_PER_PHRASE
+    kept = some_of_each(phrases, REGIONS_PER_PHRASE, np.random.default_rng([seed, 1]))
     return PhrasePairs(
         FeatureRows(open_vectors(truth), regions.ids),
         FeatureRows(opened.vectors, texts),

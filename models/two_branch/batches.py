@@ -132,7 +132,15 @@ class Members:
         candidates = self._rows[self._starts[groups][owner] + within]
         free = np.isin(candidates, taken, invert=True)
         candidates, owner = candidates[free], owner[free]
-        order = np.lexsort((rng.random(len(owner)), owner))
-        owner = owner[order]  # sorted: a group's candidates follow each other, in random order
-        place = np.arange(len(owner)) - np.searchsorted(owner, owner)
-        return candidates[order][place < wanted[owner]]
+        return candidates[some_of_each(owner, wanted[owner], rng)]
+
+
+def some_of_each(
+    groups: np.ndarray, most: np.ndarray | int, rng: np.random.Generator
+) -> np.ndarray:
+    """Places drawn from N items without replacement, at most `most` of a group, group by group.
+    groups: (N,) integers; most: a number, or of each item that of its group, (N,)."""
+    order = np.lexsort((rng.random(len(groups)), groups))
+    ordered = groups[order]  # a group's items follow each other, in random order
+    place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return order[place < (most if isinstance(most, int) else most[order])]
