@@ -98,9 +98,8 @@ def crops_of(
     given = {name: str(architecture[kept]) for name, kept in NAMED.items() if kept in architecture}
     views = str(architecture.get("image_views", "center"))
     published = preprocessing_of(str(architecture["image_model"]), None, views, **given)
-    sides = {"resize": resize, "crop": crop}
-    stated = {name: int(side or architecture[f"image_{name}"]) for name, side in sides.items()}
-    return replace(published, **stated)
+    resize = int(resize or architecture["image_resize"])
+    return replace(published, resize=resize, crop=int(crop or architecture["image_crop"]))
 
 
 def pixel_source(

@@ -106,7 +106,7 @@ def phases_of(settings: Settings) -> list[Phase]:
             name=name,
             epochs=count,
             objective=objective,
-            prepare=lambda both, name=name: both.network.enter_phase(name),
+            prepare=lambda both, name=name: both.network.enter_phase(name),  # type: ignore[misc]
             selects=name == last,
         )
         for name, count, objective in planned

@@ -89,13 +89,13 @@ def fine_tuning(
     tuning = settings.config.fine_tuning
     source = partial(pixel_source, opened.files, architecture)
     train = opened.split("train", source(**tuning.model_dump(include=CROPS)))
-    seeds = train, tuning.batch_size, settings.seed
+    extra: tuple[int, int] = settings.config.extra
     val = opened.split("val", source(workers=tuning.workers))
     return Phase(
         name=FINE_TUNING,
         epochs=tuning.epochs,
         objective=by_own_loss(embeddings_and_groups),
-        batches=NeighbourBatches(*seeds, *settings.config.extra, ahead=True),
+        batches=NeighbourBatches(train, tuning.batch_size, settings.seed, *extra, ahead=True),
         prepare=lambda both: both.network.image_cnn.requires_grad_(True),
         lr=tuning.lr,
         score=lambda: score_vectors(model, val, device),
