@@ -1,6 +1,7 @@
 """Training the dual path from pixels: what decoding and augmentation add to a step."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ import torch
 
 from benchmarks.common import Row, new_folder, paired_ratio, photographs, size
 from models.backbone.network import classifier, cut
-from models.backbone.pixels import PixelRows, pixel_preprocessing
+from models.backbone.pixels import PixelRows
+from models.backbone.preprocessing import preprocessing_of
 from models.dual_path.batches import ImageBatch, ImageBatches
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.network import DualPath
@@ -62,7 +64,7 @@ def stage_row(table: pd.DataFrame) -> Row:
 def batches_of(table: pd.DataFrame, budget: int) -> ImageBatches:
     """Batches of images; so many bytes of them are kept after the first epoch."""
     ids = table["image_id"].tolist()
-    rules = pixel_preprocessing("resnet18", SIDE, CROP)
+    rules = replace(preprocessing_of("resnet18", None, "center"), resize=SIDE, crop=CROP)
     pixels = PixelRows(table, ids, rules, workers=2, budget=budget)
     words = np.random.default_rng(0).integers(2, WORDS, (IMAGES, 12)).tolist()
     split = Split(ids, ids, ids, np.arange(IMAGES), pixels, SlotRows(words, 32))

@@ -7,7 +7,7 @@ from models.phrases.models import PHRASE_MODELS
 from models.phrases.scoring import phrase_scores
 from pipeline.evaluation.figures import metrics_digest
 from pipeline.phrases.absent import write_absent
-from pipeline.phrases.files import search_of
+from pipeline.phrases.found import search_of
 from pipeline.phrases.result import evaluate_phrases, said, write_result
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
@@ -30,7 +30,7 @@ def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path
         return write_absent(output)
     device = settle(params.runtime, params.seed)
     opened, trained = open_phrases(inputs), read_checkpoint(checkpoint, name)
-    trained.require(opened.identity())
+    trained.require(opened.identity)
     model = trained.build(network).to(device)
     searched = search_of(opened.tables, "test", opened.proposals)
     scores = phrase_scores(model, searched, opened.proposals, opened.vectors, device)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from models.backbone.file import write_no_network
+from models.backbone.file import write_network
 from models.backbone.job import network_job
 from pipeline.corpus.tables import images_digest, load_images
 from pipeline.embeddings.job import import_job
@@ -29,7 +29,7 @@ def main(
     if settings.source == "file":
         ids = table["image_id"].tolist()
         job = import_job(settings.file, ids, images_digest(table), {"source": "file"})
-        write_no_network(network)
+        write_network(network, None)
         shard = None  # read in one go
     else:
         max_pixels = int(params.corpus.max_megapixels * 1e6)

@@ -8,7 +8,7 @@ from models.phrases.extraction import Sources, described, extract_boxes, proposa
 from models.phrases.regions import describer, detector_views
 from pipeline.corpus.tables import SPLITS, load_images
 from pipeline.phrases.absent import write_absent
-from pipeline.phrases.files import bound_of_split
+from pipeline.phrases.found import search_of, upper_bound
 from pipeline.phrases.proposal_files import ProposalFiles
 from pipeline.phrases.tables import distinct_regions, load_phrases
 from pipeline.runtime.code import code_digest
@@ -61,7 +61,8 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         true.finish(truth)
         proposed.finish(output)
     proposals = FeatureFile(output)
-    bounds = [f"{split} {bound_of_split(tables, split, proposals):.1f}" for split in SPLITS]
+    hits = {split: search_of(tables, split, proposals).hits() for split in SPLITS}
+    bounds = [f"{split} {upper_bound(own):.1f}" for split, own in hits.items()]
     sizes = f"{len(ids):,} images, {len(regions.ids):,} boxes of phrases"
     say(f"proposals: {sizes}; R@{sources.number} upper bound {', '.join(bounds)}")
 

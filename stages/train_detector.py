@@ -7,7 +7,7 @@ import torch
 
 from models.detector.file import describe, write_detector
 from models.detector.initial import detector_of_file, random_detector
-from models.detector.setup import corpus_labels, decisive, judged, training_data
+from models.detector.setup import corpus_labels, decisive, training_data
 from models.detector.training import fit_detector
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, write_text
@@ -60,7 +60,8 @@ def train(
     network: Any = random_detector(params.detector, data.labels, params.seed).to(device)
     resume = ResumeFile(WORK / f"train-detector-{key[:16]}", key)
     history = fit_detector(network, data.batches, data.validation, params.detector.training, resume)
-    description = describe(network, "trained", data.params, data.inputs, judged(history[-1]))
+    last = {k.removeprefix("val_"): v for k, v in history[-1].items() if k.startswith("val_")}
+    description = describe(network, "trained", data.params, data.inputs, last)
     write_text(curve, curve_tsv(history))
     write_detector(output, network, description)
     resume.remove()

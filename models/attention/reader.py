@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pipeline.attention.reader import AttentionReader, split_words
+from pipeline.attention.reader import AttentionReader, shown_words
+from pipeline.corpus.tables import in_split, load_captions
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs, require_boxes
 from pipeline.storage.checkpoint import Checkpoint
@@ -40,7 +41,8 @@ def open_reader(
     checkpoint.require(opened.identity)
     require_boxes(opened.features, "a picture of attention")
     model = checkpoint.build(network).to(device)
-    words = split_words(inputs.captions, split, opened.vocabulary)
+    tokens = in_split(load_captions(inputs.captions), split)["tokens"]
+    words = [shown_words(own, opened.vocabulary) for own in tokens]
     return AttentionReader(
         partial(view, model), opened.split(split), words, opened.vocabulary, device
     )

@@ -17,13 +17,13 @@ def build_network(settings: ImageFeaturesConfig, seed: int, detector: Path) -> I
     """The network of params.yaml; detector: the file that weights `detector` are taken from."""
     try:
         network = weighted(settings.model, settings.weights, seed)
-        made = cut_network(network, settings)
+        kept = provenance(settings.model_dump(mode="json"), seed)
+        made = cut_network(network, settings, kept)
         if settings.weights == "detector":
             load_body(made.backbone, settings.model, detector, "image_features")
     except BackboneError as error:
         raise WorkbenchError(f"image_features: {error}", "change it in params.yaml") from error
-    kept = provenance(settings.model_dump(mode="json"), seed)
-    return ImageNetwork(kept, made.backbone, made.width, made.preprocessing)
+    return made
 
 
 def weighted(model: str, weights: str, seed: int) -> nn.Module:

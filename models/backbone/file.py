@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from models.backbone.network import Backbone, BackboneError, classifier, cut, load_strict, probe
 from models.backbone.params import UNNAMED, ImageNetworkConfig
@@ -17,7 +17,7 @@ from pipeline.runtime.errors import WorkbenchError, first_line
 from pipeline.storage.weights import damaged, read_weights, write_weights
 
 KIND = "image network"
-NO_NETWORK = {"source": "file"}
+NO_NETWORK: dict[str, Any] = {"source": "file"}
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,13 @@ class ImageNetwork:
     preprocessing: Preprocessing  # from a picture to its inputs
 
 
-def write_network(path: Path, network: ImageNetwork) -> None:
-    """Keep a network as it is built, before it is accelerated."""
-    entry = {"schema_version": 1, "kind": KIND, "settings": network.settings}
-    write_weights(path, network.backbone.state_dict(), entry)
-
-
-def write_no_network(path: Path) -> None:
-    """Say in place of a network that there is none: the features were made elsewhere."""
-    write_weights(path, {}, {"schema_version": 1, "kind": KIND, "settings": NO_NETWORK})
+def write_network(path: Path, network: ImageNetwork | None) -> None:
+    """Keep a network as it is built, before it is accelerated; None: say in its place that there is
+    none, as the features were made elsewhere."""
+    settings, weights = NO_NETWORK, dict[str, Tensor]()
+    if network is not None:
+        settings, weights = network.settings, network.backbone.state_dict()
+    write_weights(path, weights, {"schema_version": 1, "kind": KIND, "settings": settings})
 
 
 def read_network(path: Path) -> ImageNetwork:
@@ -55,20 +53,23 @@ def read_network(path: Path) -> ImageNetwork:
         # the weights are at hand; the path of a file that they came from is not kept
         own |= {"weights": "random", "workers": 0}
         settings = ImageNetworkConfig.whole({**UNNAMED, **own})
-        made = cut_network(classifier(settings.model, 0), settings)
+        made = cut_network(classifier(settings.model, 0), settings, given)
         load_strict(made.backbone, weights)
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path, first_line(error), KIND) from None
-    return ImageNetwork(given, made.backbone, made.width, made.preprocessing)
+    return made
 
 
-def cut_network(network: nn.Module, settings: ImageNetworkConfig) -> ImageNetwork:
-    """A classifier, cut and pooled as settings say; BackboneError when it cannot be."""
+def cut_network(
+    network: nn.Module, settings: ImageNetworkConfig, kept: dict[str, Any]
+) -> ImageNetwork:
+    """A classifier, cut and pooled as settings say; BackboneError when it cannot be. kept: what its
+    features depend on."""
     preprocessing = preprocessing_of(
         settings.model, settings.size, settings.views, settings.resize, settings.normalisation
     )
     backbone, width = cut(network, settings.layers, settings.pool, preprocessing.crop)
-    return ImageNetwork({}, backbone, width, preprocessing)
+    return ImageNetwork(kept, backbone, width, preprocessing)
 
 
 def check_size(network: nn.Module, size: int, key: str) -> None:

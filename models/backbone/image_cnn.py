@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from models.backbone.file import ImageNetwork, check_size, read_network
 from models.backbone.network import classifier, cut, weights_digest
-from models.backbone.pixels import PixelRows, pixel_preprocessing, shown
-from models.backbone.preprocessing import Preprocessing
+from models.backbone.pixels import PixelRows, shown
+from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.tables import load_images
 from pipeline.inputs.files import Inputs
@@ -24,22 +24,14 @@ from pipeline.storage.features import FeatureFile
 Architecture = dict[str, Any]
 # Settings of the network's file that an architecture has where the file names them.
 NAMED = {"resize": "image_resizing", "normalisation": "image_normalisation"}
-# Entries of an architecture that say how crops are made, if it has them.
-CROPPING = (*NAMED.values(), "image_views")
 
 
 def network_to_tune(
     inputs: Inputs, features: FeatureFile, crop: int, key: str
 ) -> tuple[ImageNetwork, Architecture]:
-    """As `open_network`; the network must take images of `crop` pixels, set by `key`."""
-    network, architecture = open_network(inputs.required("network"), features)
-    check_size(network.backbone, crop, key)
-    return network, architecture
-
-
-def open_network(path: Path, features: FeatureFile) -> tuple[ImageNetwork, Architecture]:
     """The network that made the features, and how to build it; WorkbenchError when the file is
-    another network's."""
+    another network's, or it does not take images of `crop` pixels, set by `key`."""
+    path = inputs.required("network")
     network = read_network(path)
     try:
         recorded = json.loads(str(features.attributes.get("params")))
@@ -58,6 +50,7 @@ def open_network(path: Path, features: FeatureFile) -> tuple[ImageNetwork, Archi
         "image_dim": network.width,
     }
     found |= {kept: settings[name] for name, kept in NAMED.items() if name in settings}
+    check_size(network.backbone, crop, key)
     return network, found
 
 
@@ -102,16 +95,11 @@ def crops_of(
 ) -> Preprocessing:
     """How images become crops for the network of an architecture, with its entries `image_...`;
     resize, crop: pixels; None: those of the architecture."""
-    return pixel_preprocessing(
-        str(architecture["image_model"]),
-        int(architecture["image_resize"] if resize is None else resize),
-        int(architecture["image_crop"] if crop is None else crop),
-        **{
-            name.removeprefix("image_"): str(architecture[name])
-            for name in CROPPING
-            if name in architecture
-        },
-    )
+    given = {name: str(architecture[kept]) for name, kept in NAMED.items() if kept in architecture}
+    views = str(architecture.get("image_views", "center"))
+    published = preprocessing_of(str(architecture["image_model"]), None, views, **given)
+    resize = int(resize or architecture["image_resize"])
+    return replace(published, resize=resize, crop=int(crop or architecture["image_crop"]))
 
 
 def pixel_source(

@@ -7,7 +7,6 @@ epochs do not wait for decoding. What is kept changes how fast rows come, never 
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,27 +14,13 @@ import pandas as pd
 import torch
 from PIL import Image
 
-from models.backbone.preprocessing import Preprocessing, check_aspect, preprocessing_of
+from models.backbone.preprocessing import Preprocessing, check_aspect
 from pipeline.corpus.loading import ImageFiles
 from pipeline.inputs.sources import MEMORY_BUDGET
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.training.processes import share
 
 Pixels = npt.NDArray[np.uint8]
-
-
-def pixel_preprocessing(
-    model: str,
-    resize: int,
-    crop: int,
-    resizing: str = "short_side",
-    normalisation: str = "torchvision",
-    views: str = "center",
-) -> Preprocessing:
-    """How images become crops (S, S) for training a classifier from pixels; resize and crop: pixels
-    (256 and 224 in Zheng et al. 2020, section 6.2)."""
-    published = preprocessing_of(model, None, views, resizing, normalisation)
-    return replace(published, resize=resize, crop=crop)
 
 
 def shown(preprocessing: Preprocessing, image: Image.Image) -> Pixels:

@@ -1,6 +1,5 @@
 """Regions of images from a grid: a cut network run over the corpus into a file of regions."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from models.backbone.grid import GridBackbone, grid_boxes, last_map
 from models.backbone.job import extraction_job
 from models.backbone.network import BackboneError, cut, weights_digest
 from models.backbone.params import provenance
-from models.backbone.preprocessing import Preprocessing, preprocessing_of
+from models.backbone.preprocessing import preprocessing_of
 from pipeline.corpus.loading import Rows
 from pipeline.regions.file import ImageRegions, described, packed, region_datasets
 from pipeline.regions.params import RegionsConfig
@@ -44,7 +43,12 @@ def grid_job(
     cells, sizes = made.backbone.cells(), images[["width", "height"]].to_numpy()
     datasets = region_datasets(len(cells), made.width)
     given = made, images, runtime, attributes, datasets, settings.network, settings
-    arrays = partial(grid_rows, sizes, cells, made.preprocessing)
+
+    def arrays(rows: Rows, features: npt.NDArray[np.float32]) -> dict[str, Array]:
+        boxes = grid_boxes(cells, made.preprocessing, sizes[rows])
+        regions = zip(map(tuple, sizes[rows].tolist()), boxes, features, strict=True)
+        return packed([ImageRegions(*of_image) for of_image in regions], *features.shape[1:])
+
     return extraction_job(*given, section="regions", max_pixels=max_pixels, arrays=arrays)
 
 
@@ -65,17 +69,3 @@ def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> Ima
         raise WorkbenchError(f"regions.network: {error}", "change it in params.yaml") from error
     kept = provenance(own.model_dump(mode="json") | {"layers": list(layers)}, seed)
     return ImageNetwork(kept, grid.eval(), grid.width, crops)
-
-
-def grid_rows(
-    sizes: npt.NDArray[np.int64],
-    cells: npt.NDArray[np.float64],
-    preprocessing: Preprocessing,
-    rows: Rows,
-    features: npt.NDArray[np.float32],
-) -> dict[str, Array]:
-    """What a file of regions holds of images in `rows` (B,), whose cells (R, 4), shares of the
-    crop, have features (B, R, D). sizes: (N, 2) widths and heights of all images, pixels."""
-    boxes = grid_boxes(cells, preprocessing, sizes[rows])
-    regions = zip(map(tuple, sizes[rows].tolist()), boxes, features, strict=True)
-    return packed([ImageRegions(*of_image) for of_image in regions], *features.shape[1:])

@@ -9,14 +9,12 @@ import torch
 
 from models.base.model import Settings, TrainingJob
 from models.base.scoring import in_batches, score_vectors, split_scorer
-from models.cca.best import fit_best
+from models.cca.best import fit_job
 from models.cca.network import CCA
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import VectorInputs
 from pipeline.training.curve import validation_columns
-from pipeline.training.phases import Fitted
-from pipeline.training.resume import ResumeFile
 
 BLOCK = 4096  # pairs per block of the covariances
 
@@ -26,17 +24,12 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     config = settings.config
     opened = VectorInputs(inputs)
     train, val = opened.split("train"), opened.split("val")
-    pairs = len(train.caption_ids)
-    dim = min(config.dim, *opened.sizes.values(), pairs - 1)
-    sizes = opened.sizes | {"dim": dim}
 
     def judge(model: CCA) -> dict[str, Any]:
         return validation_columns(score_vectors(model, val, torch.device("cpu")))
 
-    def run(resume: ResumeFile) -> Fitted:
-        return fit_best("cca", config, sizes, paired(train), pairs, judge)
-
-    return TrainingJob(run, sizes, {"cca": config.model_dump()}, opened.identity)
+    pairs, used = len(train.caption_ids), {"cca": config.model_dump()}
+    return fit_job("cca", config, opened, partial(paired, train), pairs, judge, used)
 
 
 scorer = partial(split_scorer, VectorInputs, CCA)

@@ -20,32 +20,10 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import kernels
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
-from pipeline.storage.features import FeatureWriter
 from pipeline.storage.shards import FeatureJob
 
 Detect = Callable[[Sequence[Tensor]], Sequence[Any]]  # uint8 (3, H, W) each to RegionOutput each
 Select = Callable[[Any], Tensor]  # RegionOutput to (K,) rows of it, best first
-
-
-def extract_regions(
-    images: pd.DataFrame,
-    detect: Detect,
-    select: Select,
-    writer: FeatureWriter,
-    *,
-    device: torch.device,
-    **options: Any,
-) -> None:
-    """Compute the missing rows of a file of regions; options are as in `fill`."""
-    slots, width = writer.datasets["features"][0]
-    fill(
-        images,
-        writer,
-        lambda batch: regions_of(batch.pictures, detect, select, device),
-        lambda _, regions: packed(regions, slots, width),
-        section="regions",
-        **options,
-    )
 
 
 def regions_of(
@@ -104,17 +82,18 @@ def detector_job(
         objects=network.object_names,
         attributes=network.attribute_names,
     )
+    detect, chosen = network.to(device).regions, partial(select, settings)
+    slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
     fill_rows = partial(
-        extract_regions,
+        fill,
         images,
-        network.to(device).regions,
-        partial(select, settings),
+        compute=lambda batch: regions_of(batch.pictures, detect, chosen, device),
+        arrays=lambda _, regions: packed(regions, slots, network.region_dim),
         batch_size=settings.batch_size,
         workers=settings.workers,
-        device=device,
         max_pixels=max_pixels,
+        section="regions",
     )
-    slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
     machine = [str(device), runtime.threads, torch.__version__, *kernels()]
     datasets = region_datasets(slots, network.region_dim)
     return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_rows)

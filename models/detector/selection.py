@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torchvision.ops import box_iou
 
+from pipeline.phrases.boxes import survivors
 from pipeline.runtime.errors import WorkbenchError
 
 CHECK = "check the detector's weights"
@@ -42,18 +42,6 @@ def confidences(output: RegionOutput, iou: float = 0.3) -> Tensor:
         raise WorkbenchError("the detector gave boxes or scores that are not finite", CHECK)
     if not scores.numel():
         return scores.new_zeros(len(boxes))
-    kept = _nms_of_classes(box_iou(boxes, boxes) > iou, scores)
+    near = (box_iou(boxes, boxes) > iou).cpu().numpy()
+    kept = torch.from_numpy(survivors(near, scores.T.cpu().numpy()).T).to(scores.device)
     return scores.where(kept, scores.new_zeros(())).amax(1)
-
-
-def _nms_of_classes(neighbours: Tensor, scores: Tensor) -> Tensor:
-    """Greedy NMS in every class: neighbours (P, P) bool and scores (P, C) to what is kept (P, C),
-    ties to the earlier proposal. As torchvision's nms class by class, and faster."""
-    order = scores.argsort(dim=0, descending=True, stable=True).cpu().numpy()  # (P, C)
-    compatible = ~neighbours.cpu().numpy() | np.eye(len(neighbours), dtype=bool)
-    kept = np.ones(order.T.shape, bool)  # (C, P)
-    classes = np.arange(len(kept))
-    for best in order:  # (C,) one proposal of each class
-        alive = np.flatnonzero(kept[classes, best])
-        kept[alive] &= compatible[best[alive]]
-    return torch.from_numpy(kept.T).to(scores.device)

@@ -1,6 +1,5 @@
 """From the detector section of params.yaml and a corpus to what a training needs but a network."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,3 @@ def decisive(settings: DetectorConfig) -> dict[str, Any]:
     kept = settings.model_dump(mode="json", exclude={"names"})
     kept |= {"layers": len(settings.anchors), "training": kept["training"] | FIXED}
     return kept | ({"weights": "file"} if settings.weights not in ("train", "random") else {})
-
-
-def judged(last: Mapping[str, Any]) -> dict[str, float]:
-    return {k.removeprefix("val_"): v for k, v in last.items() if k.startswith("val_")}

@@ -106,16 +106,12 @@ def phases_of(settings: Settings) -> list[Phase]:
             name=name,
             epochs=count,
             objective=objective,
-            prepare=partial(enter, name),
+            prepare=lambda both, name=name: both.network.enter_phase(name),  # type: ignore[misc]
             selects=name == last,
         )
         for name, count, objective in planned
         if count
     ]
-
-
-def enter(phase: str, both: Any) -> None:
-    both.network.enter_phase(phase)
 
 
 def scores_and_groups(model: DPRNN, batch: Batch) -> tuple[Any, ...]:

@@ -55,7 +55,10 @@ def judge_networks(found: Validation, history: Sequence[Row]) -> EpochVerdict:
     the curve are those of the average of all, beside the rsum of each."""
     each = {name: validation_columns(scores) for name, scores in found.scores.items()}
     rsums = {name: columns["val_rsum"] for name, columns in each.items()}
-    columns = validation_columns(average(list(found.scores.values())))
+    matrices = [scores.matrix for scores in found.scores.values()]
+    # the mean, as the paper averages its networks
+    both = replace(next(iter(found.scores.values())), scores=np.stack(matrices).mean(0))
+    columns = validation_columns(both)
     collapsed = ""
     for name, scores in found.scores.items():
         improved = all(rsums[name] > row[f"val_{name}_rsum"] for row in history)
@@ -70,11 +73,6 @@ def judge_networks(found: Validation, history: Sequence[Row]) -> EpochVerdict:
         collapsed=collapsed,
         scores=rsums,
     )
-
-
-def average(scores: Sequence[SplitScores]) -> SplitScores:
-    """The mean of scores of the same images and captions, as the paper averages its networks."""
-    return replace(scores[0], scores=np.stack([one.matrix for one in scores]).mean(0))
 
 
 @torch.inference_mode()

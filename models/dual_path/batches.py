@@ -37,8 +37,7 @@ class ImageBatches:
     no negatives, is left out.
 
     size: images per batch; labels: (N,) classes of the images from 0 on, or None: one class per
-    group; ahead: whether batches are prepared in a thread. WorkbenchError for fewer than two images
-    and groups without a caption.
+    group. WorkbenchError for fewer than two images and groups without a caption.
     """
 
     def __init__(
@@ -47,12 +46,11 @@ class ImageBatches:
         size: int,
         seed: int,
         labels: np.ndarray | None = None,
-        ahead: bool = True,
     ) -> None:
         images = len(split.image_ids)
         if images < 2:
             raise WorkbenchError(f"{images} training images: at least 2 are needed to train")
-        self.split, self.size, self.seed, self.ahead = split, size, seed, ahead
+        self.split, self.size, self.seed = split, size, seed
         self.steps = images // size + (images % size > 1)
         self.groups = np.unique(split.image_groups, return_inverse=True)[1]
         self.labels = self.groups if labels is None else np.asarray(labels, np.int64)
@@ -60,8 +58,7 @@ class ImageBatches:
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[ImageBatch]:
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
-        run = prepared_ahead if self.ahead else map
-        yield from run(partial(self.batch, order, epoch), range(first, self.steps))
+        yield from prepared_ahead(partial(self.batch, order, epoch), range(first, self.steps))
 
     def batch(self, order: np.ndarray, epoch: int, step: int) -> ImageBatch:
         """One batch of an epoch; order: (N,) rows of the images as the epoch has them."""

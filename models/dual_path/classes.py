@@ -73,13 +73,8 @@ def write_pseudo_classes(path: Path | str, found: PseudoClasses, attributes: Att
 
 
 def read_pseudo_classes(path: Path | str) -> PseudoClasses:
-    """Read what `write_pseudo_classes` wrote; WorkbenchError when it is anything else."""
+    """Read what `write_pseudo_classes` wrote; WorkbenchError when it is damaged."""
     file = GroupFile(path)
-    if missing := {"images", "classes"} - set(file.layouts):
-        raise WorkbenchError(
-            f"{path}: no pseudo classes: it has no group {listing(sorted(missing))}",
-            "write it with: dvc repro cluster_pseudo_classes",
-        )
     ids, classes = file.texts("images", "ids"), file.array("images", "classes")
     clustered = "centres" in file.names("classes")
     centres = file.array("classes", "centres") if clustered else None

@@ -6,7 +6,7 @@ import torch
 
 from models.dual_path.classes import KMEANS, PseudoClasses
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.statistics.kmeans import Clustering, count_distinct, kmeans
+from pipeline.statistics.kmeans import count_distinct, kmeans
 from pipeline.storage.features import FeatureFile
 
 
@@ -24,34 +24,26 @@ def by_cluster(
             f"pseudo_classes.k = {k}, but there are {len(images):,} training images",
             f"set it to {len(images)} or less in params.yaml",
         )
-    if len(features.shape()) != 2:
-        raise WorkbenchError(
-            f"{features.path}: features of shape {features.shape()}; K-means takes one vector per "
-            "image"
-        )
     rows = features.rows(images["image_id"].tolist())
     features.verify("features")
     points = torch.from_numpy(features.read(rows)).to(device)
     found = kmeans(points, k, seed=seed, **KMEANS)
-    attributes = {"source": "kmeans", "features_sha256": features.sha256}
+    distinct = {"distinct_vectors": count_distinct(points)} if found.empty else {}
     present, classes = np.unique(found.labels.cpu().numpy(), return_inverse=True)
     return PseudoClasses(
         image_ids=images["image_id"].tolist(),
         classes=classes.astype(np.int64),
         centres=found.centres.cpu().numpy()[present],
         inertia=found.inertia,
-        attributes={**attributes, **outcome(found, points)},
+        attributes={
+            "source": "kmeans",
+            "features_sha256": features.sha256,
+            **distinct,
+            "clusters": len(found.sizes),
+            "empty": found.empty,
+            "inertia": found.inertia[-1],
+            "iterations": len(found.reseeded),
+            "reseeded": sum(found.reseeded),
+            "converged": int(found.converged),
+        },
     )
-
-
-def outcome(found: Clustering, points: torch.Tensor) -> dict[str, int | float]:
-    """How a clustering of points (N, D) ended, for the header of the file."""
-    distinct = {"distinct_vectors": count_distinct(points)} if found.empty else {}
-    return distinct | {
-        "clusters": len(found.sizes),
-        "empty": found.empty,
-        "inertia": found.inertia[-1],
-        "iterations": len(found.reseeded),
-        "reseeded": sum(found.reseeded),
-        "converged": int(found.converged),
-    }

@@ -56,7 +56,8 @@ class InstanceLoss(nn.Module):
         with torch.autocast(images.device.type, enabled=False):
             images, captions = at_least_float32(images), at_least_float32(captions)
             if self.instance == "sum":
-                half = self.classify(images + captions, labels).mean() / 2
+                chosen = self.logits(images + captions, labels)
+                half = functional.cross_entropy(*chosen, reduction="none").mean() / 2
                 return half, half
             logits, columns = self.logits(torch.cat([images, captions]), labels.repeat(2))
             if errors is not None and not self.sampled:
@@ -65,10 +66,6 @@ class InstanceLoss(nn.Module):
             losses = functional.cross_entropy(logits, columns, reduction="none")
             image_loss, caption_loss = losses.view(2, -1).mean(1)
             return image_loss, caption_loss
-
-    def classify(self, features: Tensor, labels: Tensor) -> Tensor:
-        """-log P(label) of each row (F,). features: (F, K); labels: (F,), may repeat."""
-        return functional.cross_entropy(*self.logits(features, labels), reduction="none")
 
     def logits(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (F, C) of features (F, K) among all classes, or fewer columns of a sample, and the

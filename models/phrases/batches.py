@@ -80,12 +80,13 @@ class PhraseBatches:
     def batch(self, seeds: np.ndarray, rng: np.random.Generator) -> PhraseBatch:
         """The batch that grows from seed pairs, rows (B,) of `data.pairs`."""
         regions, phrases = self.rows(seeds, rng)
-        hard = self.hard_rows(phrases, rng)
         related = self.data.related[regions]
         pairs = dense(related[:, phrases])
         vectors = self.data.regions(regions)
         same = pairs
-        if self.mined is not None:
+        if self.mined is not None and self.negatives is not None:
+            wanted, none = np.full_like(phrases, self.sampled), np.zeros(0, np.int64)
+            hard = self.negatives.draw(phrases, wanted, none, rng)
             own = torch.from_numpy(self.mined.phrases[hard][:, None] == phrases)
             vectors = torch.cat([vectors, self.mined.vectors(hard)])
             same = torch.cat([pairs, ~own])  # what is a negative of one phrase may fit another
@@ -105,10 +106,3 @@ class PhraseBatches:
         more = self.by_region.draw(regions, np.full_like(regions, self.extra_phrases), seeds, rng)
         other = self.by_phrase.draw(phrases, np.full_like(phrases, self.extra_regions), seeds, rng)
         return np.union1d(regions, pairs[other, 0]), np.union1d(phrases, pairs[more, 1])
-
-    def hard_rows(self, phrases: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows (H,) of drawn hard negatives of phrases (C,); none before the mining."""
-        if self.negatives is None:
-            return np.zeros(0, np.int64)
-        wanted, none = np.full_like(phrases, self.sampled), np.zeros(0, np.int64)
-        return self.negatives.draw(phrases, wanted, none, rng)

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 
+from models.two_branch.batches import some_of_each
+from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import MEMORY_BUDGET, FeatureRows, open_vectors
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.tables import PhraseTables, distinct_regions, load_phrases
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import sha256_file
 from pipeline.storage.checkpoint import feature_identity
 from pipeline.storage.features import FeatureFile
 
@@ -32,11 +32,7 @@ class PhraseInputs:
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of every file, by field and file name."""
-        return {
-            f"{field}/{file.name}": sha256_file(file)
-            for field, path in sorted(vars(self).items())
-            for file in (sorted(path.iterdir()) if path.is_dir() else [path])
-        }
+        return Inputs.digests(self)  # type: ignore[arg-type]  # which reads all fields
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,7 @@ class OpenedPhrases:
         phrases'."""
         return {"image_dim": self.proposals.shape()[-1], "sentence_dim": self.vectors.shape()[-1]}
 
+    @property
     def identity(self) -> dict[str, str]:
         """Digests of the vectors that weights belong to."""
         of_regions = feature_identity(self.proposals.attributes, "regions")
@@ -58,13 +55,8 @@ class OpenedPhrases:
 
 
 def open_phrases(inputs: PhraseInputs) -> OpenedPhrases:
-    """Open the artefacts; WorkbenchError when one is missing, damaged or of another kind."""
+    """Open the artefacts; WorkbenchError when one is missing or damaged."""
     proposals = FeatureFile(inputs.proposals)
-    if not {"boxes", "counts", "features"} <= set(proposals.layouts) or len(proposals.shape()) != 3:
-        raise WorkbenchError(
-            f"{inputs.proposals}: no file of proposals",
-            "write it again with: dvc repro extract_proposals",
-        )
     proposals.in_memory(MEMORY_BUDGET)
     return OpenedPhrases(load_phrases(inputs.phrases), proposals, open_vectors(inputs.vectors))
 
@@ -99,10 +91,7 @@ def training_pairs(opened: OpenedPhrases, truth: Path, seed: int) -> PhrasePairs
     phrases, places = np.array(both).T
     shape = len(regions.ids), len(texts)
     related = csr_matrix((np.ones(len(both), np.int8), (places, phrases)), shape)
-    order = np.lexsort((np.random.default_rng([seed, 1]).random(len(both)), phrases))
-    phrases, places = phrases[order], places[order]
-    number = np.arange(len(phrases)) - np.searchsorted(phrases, phrases)
-    kept = number < REGIONS_PER_PHRASE
+    kept = some_of_each(phrases, REGIONS_PER_PHRASE, np.random.default_rng([seed, 1]))
     return PhrasePairs(
         FeatureRows(open_vectors(truth), regions.ids),
         FeatureRows(opened.vectors, texts),

@@ -13,6 +13,7 @@ from models.phrases.batches import Mined
 from models.phrases.data import OpenedPhrases, PhrasePairs
 from models.phrases.params import MiningConfig
 from models.phrases.scoring import embedded, embedded_proposals
+from models.two_branch.batches import some_of_each
 from pipeline.phrases.boxes import overlaps, rows_of_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile
@@ -65,10 +66,7 @@ def kept(found: np.ndarray, proposals: FeatureFile, most: int, seed: int) -> Min
             "no proposal lies nearer to a phrase than its own boxes: nothing to learn from",
             "set phrase_two_branch.mining.epochs to 0",
         )
-    order = np.lexsort((np.random.default_rng([seed, 2]).random(len(found)), found[:, 2]))
-    found = found[order]
-    number = np.arange(len(found)) - np.searchsorted(found[:, 2], found[:, 2])
-    found = found[number < most]
+    found = found[some_of_each(found[:, 2], most, np.random.default_rng([seed, 2]))]
     values = mapped(proposals.path, proposals.layouts["features"])
 
     def vectors(rows: np.ndarray) -> torch.Tensor:

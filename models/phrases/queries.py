@@ -44,7 +44,7 @@ def localise(
     inputs = {key: files[key] for key in ("phrases", "proposals", "truth", "vectors")}
     opened = open_phrases(PhraseInputs(**inputs))
     trained = read_checkpoint(files["checkpoint"], name)
-    trained.require(opened.identity())
+    trained.require(opened.identity)
     network = trained.build(PHRASE_MODELS.imported(name).NETWORK).to(device)
     encoder = encoding_of(files["encoder"], opened.vectors, wordnet)
     (vector,) = sentence_vector(words, opened.vectors, encoder)

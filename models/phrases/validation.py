@@ -8,8 +8,7 @@ import torch
 
 from models.phrases.data import OpenedPhrases
 from models.phrases.scoring import phrase_scores
-from pipeline.phrases.files import search_of
-from pipeline.phrases.found import first_ranks, recalls
+from pipeline.phrases.found import first_ranks, recalls, search_of
 from pipeline.training.phases import EpochVerdict, Row
 
 EQUAL = 1e-3  # deviation of a phrase's scores: nothing is told apart

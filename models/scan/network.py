@@ -58,11 +58,10 @@ class SCAN(nn.Module):
     def attention(self, regions: Tensor, counts: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """Attention weights (N, M, T, R) for pictures; arguments as for `score`. t2i: each word's
         weights sum to 1 over the regions; i2t: each region's over the words."""
-        if self.direction == "t2i":
-            weights = attention_weights(words, regions, lengths, counts, self.temperature)
-            return weights.transpose(0, 1)
-        weights = attention_weights(regions, words, counts, lengths, self.temperature)
-        return weights.transpose(2, 3)
+        to_words = self.direction == "i2t"
+        sides = (regions, words, counts, lengths) if to_words else (words, regions, lengths, counts)
+        weights = attention_weights(*sides, self.temperature)
+        return weights.transpose(2, 3) if to_words else weights.transpose(0, 1)
 
     def forward(
         self,

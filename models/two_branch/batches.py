@@ -22,7 +22,7 @@ class Neighbourhood:
     """I images and C captions, each of them once, of at least two groups."""
 
     images: Tensor  # (I, D) features, or (I, 3, S, S) uint8 pixels
-    captions: tuple[Tensor, ...]  # as their source gives them, the first (C, ...) inputs
+    captions: Tensor  # (C, E) vectors
     image_groups: Tensor  # (I,) integers, equal where images and captions belong together
     caption_groups: Tensor  # (C,) likewise
     related: Tensor | None = None  # (I, C) bool, more that are no negatives
@@ -31,14 +31,8 @@ class Neighbourhood:
         return len(self.caption_groups)
 
     def to(self, device: torch.device) -> "Neighbourhood":
-        """The same batch on a device; what follows the captions' inputs stays where it is."""
-        return Neighbourhood(
-            self.images.to(device),
-            (self.captions[0].to(device), *self.captions[1:]),
-            self.image_groups.to(device),
-            self.caption_groups.to(device),
-            None if self.related is None else self.related.to(device),
-        )
+        given = {name: part for name, part in vars(self).items() if part is not None}
+        return Neighbourhood(**{name: part.to(device) for name, part in given.items()})
 
 
 class NeighbourBatches:
@@ -95,7 +89,7 @@ class NeighbourBatches:
         images, captions = self.rows(self.with_two_groups(pairs, rng), rng)
         return Neighbourhood(
             drawn(self.split.images, images, rng),
-            self.split.captions(captions),
+            self.split.captions(captions)[0],
             torch.from_numpy(self.images.groups[images]),
             torch.from_numpy(self.captions.groups[captions]),
             self.split.related(images, captions),
@@ -138,7 +132,15 @@ class Members:
         candidates = self._rows[self._starts[groups][owner] + within]
         free = np.isin(candidates, taken, invert=True)
         candidates, owner = candidates[free], owner[free]
-        order = np.lexsort((rng.random(len(owner)), owner))
-        owner = owner[order]  # sorted: a group's candidates follow each other, in random order
-        place = np.arange(len(owner)) - np.searchsorted(owner, owner)
-        return candidates[order][place < wanted[owner]]
+        return candidates[some_of_each(owner, wanted[owner], rng)]
+
+
+def some_of_each(
+    groups: np.ndarray, most: np.ndarray | int, rng: np.random.Generator
+) -> np.ndarray:
+    """Places drawn from N items without replacement, at most `most` of a group, group by group.
+    groups: (N,) integers; most: a number, or of each item that of its group, (N,)."""
+    order = np.lexsort((rng.random(len(groups)), groups))
+    ordered = groups[order]  # a group's items follow each other, in random order
+    place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return order[place < (most if isinstance(most, int) else most[order])]

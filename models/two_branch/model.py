@@ -17,8 +17,6 @@ from models.two_branch.batches import NeighbourBatches, Neighbourhood
 from models.two_branch.build import build, sees_pixels
 from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
-from models.two_branch.params import TwoBranchConfig
-from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import FeatureRows, VectorInputs
 from pipeline.scores.file import SplitScores
@@ -60,7 +58,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         sizes,
         both,
         phases,
-        training_batches(config, train, settings.seed),
+        NeighbourBatches(train, config.training.batch_size, settings.seed, *config.extra),
         lambda: score_vectors(model, val, device),
         unread={FINE_TUNING: {"workers"} if tuned else True},
     )
@@ -88,38 +86,19 @@ def fine_tuning(
     """The epochs from pixels, in which the image CNN is trained with the branches."""
     from models.backbone.image_cnn import pixel_source
 
-    config, tuning = settings.config, settings.config.fine_tuning
+    tuning = settings.config.fine_tuning
     source = partial(pixel_source, opened.files, architecture)
     train = opened.split("train", source(**tuning.model_dump(include=CROPS)))
+    extra: tuple[int, int] = settings.config.extra
     val = opened.split("val", source(workers=tuning.workers))
     return Phase(
         name=FINE_TUNING,
         epochs=tuning.epochs,
         objective=by_own_loss(embeddings_and_groups),
-        batches=training_batches(config, train, settings.seed, tuning.batch_size, ahead=True),
+        batches=NeighbourBatches(train, tuning.batch_size, settings.seed, *extra, ahead=True),
         prepare=lambda both: both.network.image_cnn.requires_grad_(True),
         lr=tuning.lr,
         score=lambda: score_vectors(model, val, device),
-    )
-
-
-def training_batches(
-    config: TwoBranchConfig,
-    split: Split,
-    seed: int,
-    size: int | None = None,
-    ahead: bool = False,
-) -> NeighbourBatches:
-    """Batches of `size` random pairs (None: as the section's training), with one more caption of
-    each image where captions are compared with each other, and one more image of each group where
-    images are."""
-    return NeighbourBatches(
-        split,
-        size or config.training.batch_size,
-        seed,
-        extra_captions=int(config.weights.sentence_sentence > 0),
-        extra_images=int(config.weights.image_image > 0),
-        ahead=ahead,
     )
 
 
@@ -127,5 +106,5 @@ def embeddings_and_groups(
     model: TwoBranch, batch: Neighbourhood
 ) -> tuple[torch.Tensor | None, ...]:
     """Unit rows of a batch's images (I, K) and captions (C, K), and which are no negatives."""
-    embedded = model(batch.images, batch.captions[0], divided)
+    embedded = model(batch.images, batch.captions, divided)
     return *embedded, batch.image_groups, batch.caption_groups, batch.related

@@ -75,6 +75,11 @@ class VectorBranchesConfig(Section):
         terms = self.weights.model_dump() | self.model_dump(include={"margin", "structure_k"})
         return terms | {"reduction": self.training.reduction}
 
+    @property
+    def extra(self) -> tuple[int, int]:
+        """Neighbours within each view, captions and images, that a batch needs for its terms."""
+        return int(self.weights.sentence_sentence > 0), int(self.weights.image_image > 0)
+
 
 class TwoBranchConfig(VectorBranchesConfig):
     fine_tuning: FineTuningConfig = FineTuningConfig()

@@ -1,14 +1,12 @@
 """From ids of an image and a caption to what a model, given as a function, attended to."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from pipeline.attention.pairs import PairAttention
-from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import RegionRows
@@ -77,11 +75,6 @@ class AttentionReader:
         """The image that a caption describes; WorkbenchError when the split does not have it."""
         caption = _place(self.split.caption_ids, caption_id, "caption")
         return self.split.image_ids[self.split.described[caption]]
-
-
-def split_words(captions: Path, split: str, vocabulary: Vocabulary) -> list[list[str]]:
-    tokens = in_split(load_captions(captions), split)["tokens"]
-    return [shown_words(words, vocabulary) for words in tokens]
 
 
 def shown_words(words: Sequence[str], vocabulary: Vocabulary) -> list[str]:

@@ -27,11 +27,12 @@ def overlaps(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def survivors(near: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Greedy NMS, each query by its own scores (Q, R), of equal ones the earlier box first: (Q, R)
-    bool, which boxes are kept. near: (R, R) bool, which boxes suppress each other."""
-    alive = np.ones(scores.shape, bool)
-    rows, boxes = np.arange(len(scores)), np.arange(scores.shape[1])
-    for best in np.argsort(-scores, axis=1, kind="stable").T:
-        suppressed = near[best] & (boxes != best[:, None])
-        alive &= ~(suppressed & alive[rows, best][:, None])
-    return alive
+    """Greedy NMS, each query, or class, by its own scores (Q, R), of equal ones the earlier box
+    first: (Q, R) bool, which boxes are kept. near: (R, R) bool, which boxes suppress each other. As
+    torchvision's nms query by query, and faster."""
+    compatible = ~near | np.eye(len(near), dtype=bool)
+    kept, queries = np.ones(scores.shape, bool), np.arange(len(scores))
+    for best in np.argsort(-scores, axis=1, kind="stable").T:  # (Q,) one box of each query
+        alive = np.flatnonzero(kept[queries, best])
+        kept[alive] &= compatible[best[alive]]
+    return kept

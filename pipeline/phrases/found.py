@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from pipeline.phrases.boxes import overlaps
+from pipeline.phrases.tables import PhraseTables
+from pipeline.storage.features import FeatureFile
 
 CORRECT = 0.5  # least overlap with the true box
 RANKS = (1, 5, 10)
@@ -38,6 +40,15 @@ class Searched:
             of_image = self.boxes[self.images[rows]]
             found[rows] = overlaps(self.truth[rows, None], of_image)[:, 0] >= CORRECT
         return found
+
+
+def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searched:
+    """The phrases of a split, and the boxes of their images."""
+    phrases = tables.of_split(split)
+    images, names = pd.factorize(phrases["image_id"])
+    rows = proposals.rows(names.tolist())
+    boxes, counts = (proposals.read(rows, name) for name in ("boxes", "counts"))
+    return Searched(phrases, images, boxes, counts, tables.unions(phrases))
 
 
 def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:

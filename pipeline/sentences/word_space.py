@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import normalize
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress, say
@@ -101,10 +102,7 @@ def _unmixing(units: np.ndarray, components: int, seed: int) -> np.ndarray:
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
     """Rows of length 1 in float64; rows of zeros stay zero."""
-    vectors = vectors.astype(np.float64)
-    norms = np.sqrt(np.einsum("vd,vd->v", vectors, vectors))
-    vectors /= np.where(norms > 0, norms, 1.0)[:, None]
-    return vectors
+    return normalize(vectors.astype(np.float64), copy=False)
 
 
 def _check_components(units: np.ndarray, components: int) -> None:

@@ -1,4 +1,4 @@
-"""The rows that K-means starts from: some at random, or far from each other by k-means++."""
+"""The rows that K-means starts from, far from each other by k-means++."""
 
 import torch
 
@@ -6,11 +6,6 @@ from pipeline.runtime.process import Progress
 
 FEWEST, CANDIDATES = 4, 256  # drawn at once: (N, 256) distances are held at most
 CANDIDATE_VALUES = 1 << 22  # distances from candidates computed at once: 16 MB in float32
-
-
-def random_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
-    """k different rows of points (N, D), every set equally likely: (k,) int64 on the CPU."""
-    return torch.randperm(len(points), generator=generator)[:k]
 
 
 def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
@@ -88,6 +83,3 @@ def squared_distances(
         result[block] = squared.masked_fill_(squared <= limit * scale, 0)
     result[rows, torch.arange(len(rows), device=rows.device)] = 0
     return result
-
-
-INITIALISATIONS = {"kmeans++": spread_rows, "random": random_rows}

@@ -7,12 +7,12 @@ where they are: only distances from the others are computed anew.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
 from pipeline.runtime.process import Progress
-from pipeline.statistics.first_centres import INITIALISATIONS, squared_norms
+from pipeline.statistics.first_centres import spread_rows, squared_norms
 
 VALUES = 1 << 20  # distances held at once: 4 MB in float32, so that a CPU keeps them in its cache
 GPU_VALUES = 1 << 26
@@ -27,14 +27,10 @@ class Clustering:
     centres: torch.Tensor  # (k, D) float32
     labels: torch.Tensor  # (N,) int64, the nearest centre of each point
     sizes: torch.Tensor  # (k,) int64, 0 for an empty cluster
-    inertia: list[float] = field(default_factory=list)
-    reseeded: list[int] = field(default_factory=list)
-    converged: bool = False
-
-    @property
-    def empty(self) -> int:
-        """Clusters without points: too few points differ, or the iterations did not suffice."""
-        return int((self.sizes == 0).sum())
+    empty: int  # clusters without points: too few points differ, or the iterations did not suffice
+    inertia: list[float]
+    reseeded: list[int]
+    converged: bool
 
 
 def kmeans(
@@ -49,32 +45,22 @@ def kmeans(
 
     A cluster that gets no points is moved to the point farthest from its centre, one after the
     other. The points are copied once, as float32 around their mean; other memory grows with neither
-    N x k nor N x D. initialisation: kmeans++, random (k different points) or the centres (k, D)
-    themselves. tolerance: stop when the inertia falls by no more than this share and no cluster is
-    empty.
+    N x k nor N x D. initialisation: kmeans++, or the centres (k, D) themselves. tolerance: stop
+    when the inertia falls by no more than this share and no cluster is empty.
     """
     mean = points.mean(0, dtype=torch.float64).to(torch.float32)
     centred = points.to(torch.float32, copy=True).sub_(mean)
     if isinstance(initialisation, torch.Tensor):
         first = initialisation.to(centred) - mean
     else:
-        rows = INITIALISATIONS[initialisation](centred, k, torch.Generator().manual_seed(seed))
+        rows = spread_rows(centred, k, torch.Generator().manual_seed(seed))
         first = centred[rows.to(centred.device)]
-    clusters = lloyd(centred, first, iterations, tolerance)
-    clusters.centres.add_(mean)
-    return clusters
-
-
-def lloyd(
-    points: torch.Tensor, centres: torch.Tensor, iterations: int, tolerance: float
-) -> Clustering:
-    """Assign points (N, D) to centres (k, D) and update these in turn while the inertia falls."""
-    state = assign(points, centres)
+    state = assign(centred, first)
     inertia, reseeded, converged = [state.inertia], list[int](), False
     with Progress("k-means", iterations, "iterations") as progress:
         while len(reseeded) < iterations and not converged:
-            centres, moved = updated(points, state)
-            following = assign(points, centres, state)
+            centres, moved = updated(centred, state)
+            following = assign(centred, centres, state)
             progress.update(note=f"inertia {following.inertia:,.6g}")
             fallen = state.inertia - following.inertia
             stalled = fallen <= tolerance * state.inertia and not following.empty
@@ -83,7 +69,8 @@ def lloyd(
                 state = following
                 inertia.append(state.inertia)
                 reseeded.append(moved)
-    return Clustering(state.centres, state.labels, state.sizes, inertia, reseeded, converged)
+    found = state.centres.add_(mean), state.labels, state.sizes, state.empty
+    return Clustering(*found, inertia, reseeded, converged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +144,11 @@ def nearest_of_moved(
 
 def updated(points: torch.Tensor, state: Assignment) -> tuple[torch.Tensor, int]:
     """The means of the clusters (k, D), empty ones moved to far points, and how many were moved."""
-    centres = (cluster_sums(points, state.labels, len(state.centres))).div_(
-        state.sizes.clamp_min(1)[:, None]
-    )
+    # in float64 the mean of equal points is that point, to the last bit
+    sums = torch.zeros_like(state.centres, dtype=torch.float64)
+    for rows in row_blocks(points, points.shape[1]):
+        sums.index_add_(0, state.labels[rows], points[rows].double())
+    centres = sums.div_(state.sizes.clamp_min(1)[:, None])
     centres = torch.where(state.sizes[:, None] > 0, centres.to(points.dtype), state.centres)
     empty = (state.sizes == 0).nonzero()[:, 0]
     if len(empty):
@@ -181,15 +170,6 @@ def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.T
             beside[block] = squared_norms(points[block] - points[row])
         squared = torch.minimum(squared, beside)
     return torch.stack(rows) if rows else squared.new_empty(0, dtype=torch.int64)
-
-
-def cluster_sums(points: torch.Tensor, labels: torch.Tensor, k: int) -> torch.Tensor:
-    """Sums of points (N, D) by their labels (N,) in [0, k): (k, D) float64, zeros for an empty
-    cluster. In float64 the mean of equal points is that point, to the last bit."""
-    sums = torch.zeros(k, points.shape[1], dtype=torch.float64, device=points.device)
-    for rows in row_blocks(points, points.shape[1]):
-        sums.index_add_(0, labels[rows], points[rows].double())
-    return sums
 
 
 def row_blocks(points: torch.Tensor, width: int) -> Iterator[slice]:

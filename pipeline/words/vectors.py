@@ -58,15 +58,10 @@ def train_vectors(
             sg=1,
             min_count=1,
             workers=1,
-            hashfxn=stable_hash,
+            hashfxn=lambda word: zlib.crc32(word.encode()),  # the same in every process
             callbacks=[Report()],
         )
     return _finite(dim, {word: model.wv[word] for word in model.wv.index_to_key}, "word2vec")
-
-
-def stable_hash(word: str) -> int:
-    """A hash that, unlike python's own, is the same in every process."""
-    return zlib.crc32(word.encode())
 
 
 def read_vectors(

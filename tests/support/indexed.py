@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from corpora import write_corpus
 from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_params, write_vocabulary
 
-from models.backbone.image_cnn import open_network
+from models.backbone.image_cnn import network_to_tune
 from models.base.queries import FILES
 from models.cca.network import CCA
 from models.detector.file import describe, write_detector
@@ -145,7 +146,7 @@ def draw_weights(model, seed=0, **changed):
     sizes = {"image_dim": read.sizes["image_dim"]} | sizes | changed
     if model == "dual_path":
         path = stage_paths("extract_image_features", ("network",))["network"]
-        sizes |= open_network(path, read.features)[1]
+        sizes |= network_to_tune(replace(given, network=path), read.features, 32, "crop")[1]
     torch.manual_seed(seed)
     network = kind(**sizes)
     state = network.state_dict()

@@ -2,6 +2,7 @@
 its forward pass: weights come from a file. Everything is as in the authors' Caffe network."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,6 @@ from torchvision.ops import roi_pool
 from models.detector.c4.backbone import EXPANSION, stage, trunk
 from models.detector.c4.proposals import STRIDE, C4Sizes, ProposalNetwork
 from models.detector.selection import RegionOutput
-from pipeline.runtime.errors import WorkbenchError
 
 MEAN = (102.9801, 115.9465, 122.7717)  # blue, green, red of 0 to 255; no division by deviations
 POOL_SIZE = 14  # cells along each side of a pooled region
@@ -27,14 +27,11 @@ class C4Detector(nn.Module):
         self,
         object_names: Sequence[str],
         attribute_names: Sequence[str],
-        **sizes: int | float | Sequence[int],
+        **sizes: Any,
     ) -> None:
         super().__init__()
         self.object_names, self.attribute_names = tuple(object_names), tuple(attribute_names)
-        try:
-            self.sizes = C4Sizes(**sizes)  # type: ignore[arg-type]
-        except TypeError as error:
-            raise ValueError(f"sizes of {self.architecture}: {error}") from None
+        self.sizes = C4Sizes(**sizes)
         width, blocks = self.sizes.width, self.sizes.blocks
         inside = 4 * EXPANSION * width  # channels of res4
         self.region_dim = 2 * inside
@@ -59,8 +56,6 @@ class C4Detector(nn.Module):
     def scaled(self, image: Tensor) -> tuple[Tensor, float]:
         """uint8 RGB (3, H, W) to BGR (1, 3, H', W') without its mean, and the scale. The short side
         becomes short_side, unless the long one would exceed long_side."""
-        if image.ndim != 3 or len(image) != 3 or not image.numel():
-            raise WorkbenchError(f"an image of shape {tuple(image.shape)}: wanted is (3, H, W)")
         short, long = sorted(image.shape[-2:])
         scale = self.sizes.short_side / short
         if round(scale * long) > self.sizes.long_side:

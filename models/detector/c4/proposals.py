@@ -38,10 +38,6 @@ class C4Sizes:
     short_side: int = 600  # of the scaled image, in pixels
     long_side: int = 1000  # upper limit, in pixels
 
-    def __post_init__(self) -> None:
-        if len(self.blocks) != 4 or min(self.blocks) < 1:
-            raise ValueError(f"blocks {list(self.blocks)}: wanted are four numbers of at least 1")
-
 
 class ProposalHead(nn.Module):
     """(B, inside, H, W) to background and object logits (B, 24, H, W), the background's first, one

@@ -16,9 +16,9 @@ from models.phrases.data import (
     open_phrases,
     training_pairs,
 )
-from models.phrases.loss import PhraseLoss
 from models.phrases.mining import mine
 from models.phrases.validation import PhraseValidation
+from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
 from pipeline.runtime.process import say
 from pipeline.training.phases import Fitted, Phase
@@ -27,6 +27,13 @@ from pipeline.training.resume import ResumeFile
 
 NETWORK = TwoBranch
 NAME = "phrase_two_branch"
+
+
+class PhraseLoss(StructureLoss):
+    """Eq. 5 of Wang et al. 2016 on regions (its images) and phrases (its sentences), which belong
+    together many to many: of the six tensors of `of_masks`."""
+
+    forward = StructureLoss.of_masks  # type: ignore[assignment]
 
 
 def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> TrainingJob:
@@ -42,7 +49,7 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
     run = partial(train, settings, both, data, opened, device)
     used = settings.used(NAME)
     used[NAME] |= DRAWN
-    return TrainingJob(run, sizes, used, opened.identity(), Trained.KEPT)
+    return TrainingJob(run, sizes, used, opened.identity, Trained.KEPT)
 
 
 def train(
@@ -56,8 +63,7 @@ def train(
     """Train on pairs, take the best weights, mine with them and fine-tune them; the best epoch of
     the fine-tuning is kept even where it is worse."""
     config = settings.config
-    extra = int(config.weights.sentence_sentence > 0), int(config.weights.image_image > 0)
-    batches = PhraseBatches(data, config.training.batch_size, settings.seed, *extra)
+    batches = PhraseBatches(data, config.training.batch_size, settings.seed, *config.extra)
     validation = PhraseValidation(both.network, opened, device)
     phases = ranking_phases(settings, partial(PhraseLoss, **config.terms), arguments)
     parts = both, phases, batches, validation, resume

@@ -1,6 +1,7 @@
 """Crops for training from pixels: the right ones, the same for any number of threads."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +10,13 @@ from corpora import images_table
 from PIL import Image
 from scipy.stats import chisquare
 
-from models.backbone.pixels import PixelRows, pixel_preprocessing
+from models.backbone.pixels import PixelRows
+from models.backbone.preprocessing import preprocessing_of
 from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError
 
 SIZES = [(40, 30), (30, 40), (20, 20), (24, 61), (16, 16)]
-RULES = pixel_preprocessing("resnet18", 20, 12)
+RULES = replace(preprocessing_of("resnet18", None, "center"), resize=20, crop=12)
 
 
 @pytest.fixture
@@ -125,7 +127,8 @@ def test_tables_that_do_not_fit(images):
 
 def test_squashed_and_bgr_crops_are_those_of_the_square(images):
     """i3 of 24 x 61 pixels as the whole of it, its channels in Caffe's order."""
-    rules = pixel_preprocessing("resnet18", 20, 12, "squash", "caffe")
+    published = preprocessing_of("resnet18", None, "center", "squash", "caffe")
+    rules = replace(published, resize=20, crop=12)
     source = PixelRows(images, IDS, rules)
     path = images.set_index("image_id")["path"]["i3"]
     square = np.asarray(open_rgb(path).resize((20, 20), Image.Resampling.BILINEAR))

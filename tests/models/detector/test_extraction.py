@@ -8,9 +8,10 @@ import torch
 from PIL import Image
 from region_cases import WIDTH, Detector, world
 
-from models.detector.extraction import extract_regions
+from models.backbone.extraction import fill
+from models.detector.extraction import regions_of
 from models.detector.selection import select_regions
-from pipeline.regions.file import region_datasets
+from pipeline.regions.file import packed, region_datasets
 from pipeline.storage.features import FeatureFile, FeatureWriter
 
 SLOTS, DETECT = 5, Detector().regions
@@ -19,9 +20,12 @@ select = partial(select_regions, minimum=2, maximum=SLOTS, threshold=0.5)
 
 def run(images, folder: Path, detect=DETECT) -> FeatureFile:
     ids, datasets = images["image_id"].tolist(), region_datasets(SLOTS, WIDTH)
-    options = {"batch_size": 4, "workers": 0, "device": torch.device("cpu")}
+    work = {
+        "compute": lambda batch: regions_of(batch.pictures, detect, select, torch.device("cpu")),
+        "arrays": lambda _, regions: packed(regions, SLOTS, WIDTH),
+    }
     with FeatureWriter(folder / "work", "f", ids, datasets, {}) as writer:
-        extract_regions(images, detect, select, writer, **options)
+        fill(images, writer, **work, batch_size=4, workers=0, section="regions")
         writer.finish(folder / "out.h5")
     return FeatureFile(folder / "out.h5")
 

@@ -178,17 +178,3 @@ def test_torchvisions_published_detector_gives_the_same_scores():
     torch.testing.assert_close(seen["ours"], seen["theirs"], atol=3e-3, rtol=0)
     assert output.features.shape[1] == 1024
     assert output.object_scores.shape[1] == 91
-
-
-@pytest.mark.parametrize(
-    ("architecture", "sizes", "words"),
-    [
-        ("yolo", {}, "fpn_resnet18, fpn_resnet50, c4_resnet101"),
-        ("fpn_resnet18", {"layers": 2}, "2 layers .* anchors for 3"),
-        ("fpn_resnet18", {"layers": 5}, "1 to 4"),
-        ("fpn_resnet18", {"width": 5}, "width"),
-    ],
-)
-def test_impossible_detectors_are_refused(architecture, sizes, words):
-    with pytest.raises(ValueError, match=words):
-        build_detector(architecture, OBJECTS, ATTRIBUTES, **sizes)

@@ -103,7 +103,7 @@ def test_one_of_our_own_files_keeps_its_sizes(written):
     [
         ({"hidden": 10**9}, "of another shape"),
         ({"strange": 1}, "strange"),
-        ({"layers": 3}, "anchors for 1"),
+        ({"layers": 3}, "missing"),
     ],
 )
 def test_sizes_that_do_not_fit_are_told_before_memory_is_taken(written, tmp_path, sizes, words):

@@ -9,7 +9,6 @@ from models.dual_path.classes import by_group, read_pseudo_classes, write_pseudo
 from models.dual_path.clusters import by_cluster
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
-from pipeline.storage.groups import write_groups
 
 CPU = torch.device("cpu")
 
@@ -68,14 +67,3 @@ def test_classes_by_id():
     assert found.of([]).dtype == np.int64
     with pytest.raises(WorkbenchError, match="no pseudo class for i9, x; there are 3 images"):
         found.of(["i0", "i9", "x"])
-
-
-def test_features_of_regions(tmp_path):
-    with pytest.raises(WorkbenchError, match=r"shape \(5, 2, 2\); K-means takes one vector per"):
-        cluster(tmp_path, np.ones((4, 2, 2), np.float16), 2)
-
-
-def test_a_file_of_something_else(tmp_path):
-    write_groups(tmp_path / "p.h5", {"val": {"ids": ["a"]}}, {"model": "vse"})
-    with pytest.raises(WorkbenchError, match="no pseudo classes: it has no group classes, images"):
-        read_pseudo_classes(tmp_path / "p.h5")

@@ -10,8 +10,8 @@ from scipy.sparse import csr_matrix
 from models.losses.knn_margin import KNNMargin
 from models.phrases.batches import Mined, PhraseBatches
 from models.phrases.data import PhrasePairs
-from models.phrases.loss import PhraseLoss
 from models.phrases.mining import kept, mine
+from models.phrases.models.phrase_two_branch import PhraseLoss
 from models.phrases.params import MiningConfig
 from pipeline.phrases.boxes import overlaps
 from pipeline.runtime.errors import WorkbenchError

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numbered_split import numbered_split
 
 from models.two_branch.batches import Members, NeighbourBatches
-from models.two_branch.model import training_batches
 from models.two_branch.params import TwoBranchConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
@@ -28,7 +27,7 @@ def numbered(described, groups):
 
 
 def content(batch):
-    return [int(i) for i in batch.images[:, 0]], batch.captions[0][:, 0].tolist()
+    return [int(i) for i in batch.images[:, 0]], batch.captions[:, 0].tolist()
 
 
 @st.composite
@@ -105,8 +104,8 @@ def test_neighbours_come_only_for_the_terms_that_compare_them(images, sentences)
     split = numbered(np.repeat(np.arange(30), 5), groups.tolist())
     section = read_yaml(ROOT / "params.yaml")["two_branch"]
     section["weights"] |= {"image_image": images, "sentence_sentence": sentences}
-    section["training"]["batch_size"] = 15
-    for batch in training_batches(TwoBranchConfig.model_validate(section), split, 3).epoch(0):
+    extra = TwoBranchConfig.model_validate(section).extra
+    for batch in NeighbourBatches(split, 15, 3, *extra).epoch(0):
         rows, captions = content(batch)
         sampled, brought = captions[:15], captions[15:]
         pairs = {caption // 5 for caption in sampled}

@@ -12,7 +12,7 @@ from PIL import Image
 from rankings import rsum_of
 from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
 
-from models.backbone.file import read_network, write_no_network
+from models.backbone.file import read_network, write_network
 from models.backbone.image_cnn import pixel_source
 from models.base.scoring import score_vectors
 from models.two_branch.build import build
@@ -121,7 +121,7 @@ def test_the_loss_goes_back_through_the_whole_image_cnn(folder):
     behind.load_state_dict({name: weights[name] for name in behind.state_dict()})
     mean, deviation = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[..., None, None]
     shown = torch.stack([(image / 255 - mean) / deviation for image in batch.images])
-    vectors = behind.embed_images(image_cnn(shown)), behind.embed_captions(batch.captions[0])
+    vectors = behind.embed_images(image_cnn(shown)), behind.embed_captions(batch.captions)
     expected = job.model.loss(*vectors, batch.image_groups, batch.caption_groups, batch.related)
     expected.backward()
     torch.testing.assert_close(loss, expected)
@@ -212,7 +212,7 @@ def test_the_tuned_image_network_can_be_taken_out(tuned, tmp_path):
 
 def test_what_cannot_be_tuned_is_refused(folder):
     RUN.set_params(folder)
-    write_no_network(folder / NETWORK)
+    write_network(folder / NETWORK, None)
     assert "dual_path or two_branch.fine_tuning, set image_features.source" in RUN.refused(folder)
     RUN.set_params(folder, fine_tuning__crop=SIDE + 1)
     said = fail(check_params, folder, "--output", "params.ok")

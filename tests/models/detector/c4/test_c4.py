@@ -182,13 +182,7 @@ def test_shapes_without_attributes_and_without_proposals() -> None:
     assert not any("attr" in name or "embed" in name for name in network.state_dict())
 
 
-def test_images_and_sizes_that_cannot_be() -> None:
-    with pytest.raises(WorkbenchError, match=r"\(3, 0, 5\)"):
-        small().regions([torch.zeros(3, 0, 5, dtype=torch.uint8)])
-    with pytest.raises(ValueError, match=r"blocks \[3, 4, 23\]"):
-        small(blocks=[3, 4, 23])
-    with pytest.raises(ValueError, match=r"sizes of c4_resnet101: .*'depth'"):
-        small(depth=101)
+def test_proposals_that_are_not_finite() -> None:
     broken = small()
     broken.proposal_generator.rpn_head.anchor_deltas.bias.data.fill_(torch.nan)
     with pytest.raises(WorkbenchError, match="not finite"):
