@@ -52,12 +52,11 @@ def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[Att
     if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
         raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
     pairs = shown_pairs(read_attention(path))
-    images = [pair.attention.image_id for pair in pairs]
-    captions = [pair.attention.caption_id for pair in pairs]
-    shelf.check(path, images, captions)
+    ids = [(pair.attention.image_id, pair.attention.caption_id) for pair in pairs]
+    shelf.check(path, [image for image, _ in ids], [caption for _, caption in ids])
     return [
         attention_figure(pair, shelf.path(image), shelf.caption(caption).text)
-        for pair, image, caption in zip(pairs, images, captions, strict=True)
+        for pair, (image, caption) in zip(pairs, ids, strict=True)
     ]
 
 

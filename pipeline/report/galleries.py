@@ -39,25 +39,19 @@ def build_galleries(
     """The galleries caption -> images and image -> captions of one model."""
     images = record.image_ids, record.image_groups, shelf.image
     captions = record.caption_ids, record.caption_groups, shelf.caption
-    return [
-        _gallery("t2i", hits["t2i"], captions, images),
-        _gallery("i2t", hits["i2t"], images, captions),
-    ]
+    galleries = []
+    for way, queries, items in ("t2i", captions, images), ("i2t", images, captions):
+        own = hits[way]
+        shown = [_shown(own, row, queries, items) for row in range(len(own.queries))]
+        gallery = {"direction": way, "failed": own.failed, "queries": len(queries[0])}
+        gallery["failures"] = [query for query in shown if query.rank > 1]
+        gallery["successes"] = [query for query in shown if query.rank == 1]
+        galleries.append(gallery)
+    return galleries
 
 
 # The images or the captions that were ranked: ids, groups, and how each is shown.
 _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
-
-
-def _gallery(direction: str, hits: BestHits, queries: _Side, items: _Side) -> dict[str, Any]:
-    shown = [_shown(hits, row, queries, items) for row in range(len(hits.queries))]
-    return {
-        "direction": direction,
-        "failures": [query for query in shown if query.rank > 1],
-        "successes": [query for query in shown if query.rank == 1],
-        "failed": hits.failed,  # of all queries, how many are not ranked first
-        "queries": len(queries[0]),
-    }
 
 
 def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> ShownQuery:

@@ -17,17 +17,17 @@ def hubs_of(
 ) -> list[dict[str, Any]]:
     """Hubs of a split, both directions, every criterion. counts: criterion -> of how many queries
     each item is the nearest, (M,) for i2t, (N,) for t2i. pairs: as `pair_shares`, of images."""
-    hubs = []
-    for direction in DIRECTIONS:
-        for criterion in criteria:
-            if own := counts.get(criterion):
-                label = model if criterion == "naive" else f"{model} + {criterion}"
-                pairs = {} if direction == "i2t" else pair_shares(own["t2i"], len(own["i2t"]))
-                found = Hubness(own[direction])
-                hubs.append(
-                    {"label": label, "direction": direction, "found": found, "pairs": pairs}
-                )
-    return hubs
+    return [
+        {
+            "label": model if criterion == "naive" else f"{model} + {criterion}",
+            "direction": way,
+            "found": Hubness(own[way]),
+            "pairs": {} if way == "i2t" else pair_shares(own["t2i"], len(own["i2t"])),
+        }
+        for way in DIRECTIONS
+        for criterion in criteria
+        if (own := counts.get(criterion))
+    ]
 
 
 def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup
-from pandas import DataFrame
 
 from pipeline.comparison import extended, phrases
 from pipeline.comparison.paired import Difference
@@ -102,7 +101,11 @@ def build_page(
         **_frame(run, results),
         **_table(results, behind, numbers),
         **_curves(curves, [result.name for result in results], numbers),
-        **_phrases(localised, files, images, captions),
+        phrase_said=phrases.explained(localised) if localised else "",
+        phrase_head=phrases.head(),
+        phrase_cells=[phrases.cells(row) for row in localised],
+        phrase_types=phrases.by_type(localised) if localised else [],
+        phrases=phrase_section(localised, files.found, files.phrases, shelf),
         criteria=criteria,
         models=models,
         best=groups_of(results)[0][0].model,
@@ -188,18 +191,6 @@ def _table(
         "verdict": verdict(results, behind),
         "beside": extended.beside_rows(results),
         "beside_said": extended.explained(results) if results[0].extended else "",
-    }
-
-
-def _phrases(
-    rows: Sequence[PhraseRow], files: Files, images: DataFrame, captions: DataFrame
-) -> dict[str, Any]:
-    return {
-        "phrase_said": phrases.explained(rows) if rows else "",
-        "phrase_head": phrases.head(),
-        "phrase_cells": [phrases.cells(row) for row in rows],
-        "phrase_types": phrases.by_type(rows) if rows else [],
-        "phrases": phrase_section(rows, files.found, files.phrases, images, captions),
     }
 
 

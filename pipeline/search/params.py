@@ -47,5 +47,3 @@ class SearchConfig(Section):
         if self.index != "flat" and not self.models:
             text = f"name the models to index, when search.index is {self.index!r}"
             yield wrong_value("models", self.models, text)
-        if len(set(self.models)) < len(self.models):
-            yield wrong_value("models", self.models, "a model is named twice")

@@ -70,9 +70,8 @@ def scored_models() -> dict[str, Files]:
 
 def best_model() -> str:
     """The searchable model with the largest validation rsum, told on standard error."""
-    files = scored_models().items()
-    found = {name: read_checkpoint(own["checkpoint"], name) for name, own in files}
-    rsums = {name: own.description.val_rsum for name, own in found.items()}
+    files = {name: own["checkpoint"] for name, own in scored_models().items()}
+    rsums = {name: read_checkpoint(path, name).description.val_rsum for name, path in files.items()}
     best = max(rsums, key=rsums.__getitem__)
     told = f"has the largest validation rsum ({rsums[best]:.1f}) of {listing(rsums)}"
     say(f"searching with {best}, which {told}; --model chooses another")
