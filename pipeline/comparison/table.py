@@ -31,11 +31,6 @@ class TableRow:
         """ "vse", or "vse + csls" for another criterion than naive."""
         return self.model if self.criterion == NAIVE else f"{self.model} + {self.criterion}"
 
-    @property
-    def is_transductive(self) -> bool:
-        """Whether scores of other test queries changed the ranking of a query."""
-        return self.criterion != NAIVE
-
 
 def rows_of(results: Sequence[Result]) -> list[TableRow]:
     """A row per model and criterion: the naive ones by falling rsum, then all others by theirs."""
@@ -44,12 +39,12 @@ def rows_of(results: Sequence[Result]) -> list[TableRow]:
         for criterion, figures in result.criteria.items():
             limits = result.record.intervals.get(criterion)
             rows.append(TableRow(result.name, criterion, figures, limits and limits["rsum"]))
-    return sorted(rows, key=lambda row: (row.is_transductive, -row.figures["rsum"]))
+    return sorted(rows, key=lambda row: (row.criterion != NAIVE, -row.figures["rsum"]))
 
 
 def groups_of(results: Sequence[Result]) -> list[list[TableRow]]:
     """The rows of the naive criterion; then those of transductive ones, if there are any."""
-    groups = groupby(rows_of(results), lambda row: row.is_transductive)
+    groups = groupby(rows_of(results), lambda row: row.criterion != NAIVE)
     return [list(rows) for _, rows in groups]
 
 

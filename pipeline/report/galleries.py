@@ -24,15 +24,6 @@ class ShownHit:
         return f"{self.score:.3f}" if fits else f"{self.score:.1e}"
 
 
-@dataclass(frozen=True)
-class ShownQuery:
-    entry: Entry
-    rank: int  # of its best true item
-    items: int  # how many were ranked
-    hits: list[ShownHit]
-    truth: ShownHit | None  # the best true item if it is beyond the hits
-
-
 def build_galleries(
     hits: Mapping[Direction, BestHits], record: RankRecord, shelf: Shelf
 ) -> list[dict[str, Any]]:
@@ -44,8 +35,8 @@ def build_galleries(
         own = hits[way]
         shown = [_shown(own, row, queries, items) for row in range(len(own.queries))]
         gallery = {"direction": way, "failed": own.failed, "queries": len(queries[0])}
-        gallery["failures"] = [query for query in shown if query.rank > 1]
-        gallery["successes"] = [query for query in shown if query.rank == 1]
+        gallery["failures"] = [query for query in shown if query["rank"] > 1]
+        gallery["successes"] = [query for query in shown if query["rank"] == 1]
         galleries.append(gallery)
     return galleries
 
@@ -54,7 +45,9 @@ def build_galleries(
 _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 
 
-def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> ShownQuery:
+def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, Any]:
+    """A query for the page. rank: of its best true item; ranked: how many items were; truth: the
+    best true item if it is beyond the hits."""
     (own_ids, own_groups, own_entry), (ids, groups, entry) = queries, items
     query, rank = int(hits.queries[row]), int(hits.ranks[row])
     found = zip(hits.items[row].tolist(), hits.scores[row].tolist(), strict=True)
@@ -63,4 +56,5 @@ def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> ShownQuery
         for place, (item, score) in enumerate(found, start=1)
     ]
     truth = None if rank <= len(first) else replace(best, place=rank)
-    return ShownQuery(own_entry(own_ids[query]), rank, len(ids), first, truth)
+    shown = {"entry": own_entry(own_ids[query]), "rank": rank, "ranked": len(ids)}
+    return shown | {"hits": first, "truth": truth}

@@ -97,18 +97,13 @@ def describe_row(path: Path, name: str) -> Iterator[str]:
             yield from _section(f"{dataset} {layout.shape[1:]}", text.splitlines())
 
 
-def neighbours(
-    path: Path, name: str, count: int = 10, dataset: str = "features"
-) -> list[tuple[str, float]]:
+def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]]:
     """The ids most similar to one by cosine, best first, itself left out, with their cosines. Rows
     (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all."""
     file = _feature_file(path)
-    shape = file.shape(dataset)
-    if dataset == "ids" or len(shape) < 2:
-        raise WorkbenchError(f"{path}: {dataset} has no vectors: shape {shape}")
     row = int(file.rows([name])[0])
-    query = _unit(file.read([row], dataset))[0]
-    blocks = (_unit(block) @ query for block in _blocks(path, file.layouts[dataset]))
+    query = _unit(file.read([row]))[0]
+    blocks = (_unit(block) @ query for block in _blocks(path, file.layouts["features"]))
     cosines = np.concatenate(list(blocks))
     cosines[row] = -np.inf
     best = np.argsort(-cosines, kind="stable")[: min(count, len(file) - 1)]

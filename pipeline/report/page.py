@@ -10,22 +10,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from pipeline.comparison import extended, phrases
+from pipeline.comparison import extended, phrases, table
 from pipeline.comparison.paired import Difference
 from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
 from pipeline.comparison.standing import verdict
-from pipeline.comparison.table import (
-    APART,
-    BEHIND,
-    TableRow,
-    best_of,
-    groups_of,
-    images_of,
-    interval_text,
-    notes,
-    shown,
-)
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.evaluation.columns import METRICS, RECALL_NAME, columns_in
 from pipeline.evaluation.findings import read_findings
@@ -52,7 +41,7 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-ENVIRONMENT.filters |= {"counted": counted, "ends": interval_text, "figure": shown}
+ENVIRONMENT.filters |= {"counted": counted, "ends": table.interval_text, "figure": table.shown}
 
 
 @dataclass(frozen=True)
@@ -108,7 +97,7 @@ def build_page(
         phrases=phrase_section(localised, files.found, files.phrases, shelf),
         criteria=criteria,
         models=models,
-        best=groups_of(results)[0][0].model,
+        best=table.groups_of(results)[0][0].model,
         directions=DIRECTIONS,
         classes=CLASSES,
         published_hubs=PUBLISHED,
@@ -157,7 +146,7 @@ def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
         "script_digest": base64.b64encode(digest).decode(),
         "dashes": dashes,
         "colours": len(COLOURS),
-        "images": images_of(results[0]),
+        "images": table.images_of(results[0]),
         "is_subset": results[0].test_images is not None,
         "means": {"i2t": images / captions, "t2i": captions / images},
     }
@@ -167,18 +156,18 @@ def _table(
     results: Sequence[Result], behind: Mapping[str, Difference], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
     """Rows by group; their cells are those of `shown_first`, then those behind the switch."""
-    groups = groups_of(results)
+    groups = table.groups_of(results)
     columns = columns_in(groups[0][0].figures)
     first = [column for column in columns if RECALL_NAME.fullmatch(column.keys[-1])]
     more = [column for column in columns if column not in first and len(column.keys) > 1]
     order = [columns.index(column) for column in (columns[-1], *first, *more)]
 
-    def cells(row: TableRow, best: Sequence[bool]) -> list[tuple[float, bool]]:
+    def cells(row: table.TableRow, best: Sequence[bool]) -> list[tuple[float, bool]]:
         return [(columns[at].of(row.figures), best[at]) for at in order]
 
     return {
         "tables": [
-            list(zip(rows, map(cells, rows, best_of(rows)), strict=True)) for rows in groups
+            list(zip(rows, map(cells, rows, table.best_of(rows)), strict=True)) for rows in groups
         ],
         "behind": behind,
         "shown_first": first,
@@ -186,8 +175,8 @@ def _table(
         "interval_figure": interval_figure(groups[0], numbers) if len(results) > 1 else None,
         "legend": list(dict.fromkeys(metric.note for metric in METRICS)),
         "chance": [columns[at].of(results[0].record.chance) for at in order],
-        "notes": [BEHIND, *notes(results)],
-        "apart": APART,
+        "notes": [table.BEHIND, *table.notes(results)],
+        "apart": table.APART,
         "verdict": verdict(results, behind),
         "beside": extended.beside_rows(results),
         "beside_said": extended.explained(results) if results[0].extended else "",

@@ -82,10 +82,6 @@ def test_neighbours_equal_a_sort_of_all_cosines(features: Path, monkeypatch) -> 
     np.testing.assert_allclose([cosine for _, cosine in found], cosines[expected], atol=1e-6)
 
 
-def test_what_has_no_vectors_is_refused(features: Path) -> None:
-    assert "counts has no vectors" in refusal(neighbours, features, "id1", dataset="counts")
-
-
 def test_the_summary_of_a_feature_file(features: Path) -> None:
     text = "\n".join(summary(features))
     size = features.stat().st_size
