@@ -41,15 +41,13 @@ def load_runs(names: str, model: str | None, criterion: str) -> dict[str, QueryR
     """One run as `load_run` takes it, or one of each seed: names with commas between them, or a
     folder of rank files. By what pairs each with a run of another setting: the seed of a revision,
     the name of a file in a folder, else the place."""
-    path, found = Path(names), list[tuple[str, QueryRanks]]()
-    if path.is_dir():
-        files = sorted(path.glob("*.h5"))
-        found = [(file.name, read_query_ranks(file, criterion)) for file in files]
-    else:
+    path = Path(names)
+    found = [(file.name, read_query_ranks(file, criterion)) for file in path.glob("*.h5")]
+    if not path.is_dir():
         for place, name in enumerate([names] if path.exists() else names.split(","), 1):
             run, seed = load_run(name, model, criterion)
             found.append((f"no. {place}" if seed is None else f"seed {seed}", run))
-    runs = {key: run for key, run in sorted(found, key=lambda pair: pair[0])}
+    runs = dict(sorted(found, key=lambda pair: pair[0]))
     if len(runs) < len(found) or not runs:
         told = listing([key for key, _ in found], 20) or "no rank file (.h5)"
         raise WorkbenchError(f"{names}: {told}; expected are runs of different seeds")

@@ -41,9 +41,8 @@ def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[dic
 
 def shown_pairs(pairs: Sequence[RankedPair]) -> list[RankedPair]:
     """The true pairs, and the last of the wrong ones that rank first before its caption's own."""
-    failed = [pair for pair in pairs if not pair.is_true and pair.place == 1][-1:]
     shown = [pair for pair in pairs if pair.is_true]
-    for wrong in failed:
+    for wrong in [pair for pair in pairs if not pair.is_true and pair.place == 1][-1:]:
         captions = [pair.attention.caption_id for pair in shown]
         own = wrong.attention.caption_id
         shown.insert(captions.index(own) if own in captions else len(shown), wrong)
@@ -129,11 +128,10 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
 
 def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
     """The image with all boxes; with an order, coloured and numbered by it, first on top."""
-    count = len(pair.boxes)
-    if pair.order is None:
-        return _labelled(image, pair, side, [(box, 0.0, "") for box in range(count)])
-    places = enumerate(pair.order.tolist())
-    marks = [(box, place / max(1, count - 1), str(place + 1)) for place, box in places]
+    count, marks = len(pair.boxes), [(box, 0.0, "") for box in range(len(pair.boxes))]
+    if pair.order is not None:
+        places = enumerate(pair.order.tolist())
+        marks = [(box, place / max(1, count - 1), str(place + 1)) for place, box in places]
     return _labelled(image, pair, side, marks)
 
 

@@ -1,27 +1,12 @@
 """Queries worth looking at: what a model ranks first, where it fails hardest, where it succeeds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.evaluation.file import RankRecord
 from pipeline.evaluation.findings import BestHits
 from pipeline.report.shelf import Entry, Shelf
 from pipeline.scores.ranking import Direction
-
-
-@dataclass(frozen=True)
-class ShownHit:
-    entry: Entry
-    place: int  # 1 is first
-    score: float
-    is_true: bool
-
-    @property
-    def shown_score(self) -> str:
-        """Three decimals, which suit cosines, and another form for scores they would hide."""
-        fits = self.score == 0 or 0.0005 <= abs(self.score) < 1000
-        return f"{self.score:.3f}" if fits else f"{self.score:.1e}"
 
 
 def build_galleries(
@@ -52,9 +37,20 @@ def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, 
     query, rank = int(hits.queries[row]), int(hits.ranks[row])
     found = zip(hits.items[row].tolist(), hits.scores[row].tolist(), strict=True)
     *first, best = [
-        ShownHit(entry(ids[item]), place, score, groups[item] == own_groups[query])
+        {
+            "entry": entry(ids[item]),
+            "place": place,  # 1 is first
+            "score": shown_score(score),
+            "is_true": groups[item] == own_groups[query],
+        }
         for place, (item, score) in enumerate(found, start=1)
     ]
-    truth = None if rank <= len(first) else replace(best, place=rank)
+    truth = None if rank <= len(first) else best | {"place": rank}
     shown = {"entry": own_entry(own_ids[query]), "rank": rank, "ranked": len(ids)}
     return shown | {"hits": first, "truth": truth}
+
+
+def shown_score(score: float) -> str:
+    """Three decimals, which suit cosines, and another form for scores they would hide."""
+    fits = score == 0 or 0.0005 <= abs(score) < 1000
+    return f"{score:.3f}" if fits else f"{score:.1e}"

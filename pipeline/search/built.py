@@ -52,7 +52,10 @@ def write_indexes(
             path, (number, width) = folder / f"{name}.faiss", side.embeddings.shape
             write(build(side.embeddings, parameters, seed), path)
             found = replace(side, nearest=opened(path, parameters))
-            queries = drawn(sides[other].embeddings, seed)
+            others = sides[other].embeddings  # some of which recall is measured with
+            count = min(len(others), QUERIES)
+            rows = np.random.default_rng(seed).choice(len(others), count, replace=False)
+            queries = others[np.sort(rows)]
             with threadpool_limits(limits=1):
                 one, ten = recalls(found, queries, [1, 10])
             part = {"split": split, "kind": kind, **digests(file, split, kind), "number": number}
@@ -78,13 +81,6 @@ def write_indexes(
     }
     write_json(folder / NAME, content | {"sha256": fingerprint(**content)})
     return content
-
-
-def drawn(vectors: np.ndarray, seed: int) -> np.ndarray:
-    """Queries (Q, K) to measure recall with: some of N vectors (N, K), by the seed."""
-    count = min(len(vectors), QUERIES)
-    rows = np.random.default_rng(seed).choice(len(vectors), count, replace=False)
-    return vectors[np.sort(rows)]
 
 
 def recalls(
