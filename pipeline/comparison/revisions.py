@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pipeline.comparison.paired import RESAMPLES, Difference, paired_differences
 from pipeline.comparison.results import read_metrics
@@ -13,10 +13,6 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import EVALUATING, GRAPH, SCORING, stage_of, stage_paths
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import SplitScores, read_scores
-
-if TYPE_CHECKING:
-    from dvc.api import DVCFileSystem
-
 
 PARAMS = Path("params.yaml")
 
@@ -116,7 +112,7 @@ def _revision_file(
             ) from None
 
 
-def _fetched(files: "DVCFileSystem", path: Path, folder: Path) -> Path:
+def _fetched(files: Any, path: Path, folder: Path) -> Path:
     copy = folder / path.name
     try:
         files.get_file(path.as_posix(), str(copy))

@@ -34,11 +34,10 @@ def training_rows(model: str, curve: Curve) -> Rows:
 def recall_rows(model: str, ranks: QueryRanks) -> Rows:
     """Recall at K in percent, a row for each direction and each K that its gallery has."""
     rows = []
-    for name, queries, items in ((WAYS["i2t"], ranks.i2t, ranks.t2i),
-                                 (WAYS["t2i"], ranks.t2i, ranks.i2t)):  # fmt: skip
+    for way, queries, items in ("i2t", ranks.i2t, ranks.t2i), ("t2i", ranks.t2i, ranks.i2t):
         for depth in (depth for depth in DEPTHS if depth <= len(items.ids)):
             recall = 100 * float((queries.measured.ranks <= depth).mean())
-            rows.append({"model": model, "direction": name, "k": depth, "recall": recall})
+            rows.append({"model": model, "direction": WAYS[way], "k": depth, "recall": recall})
     return rows
 
 

@@ -61,9 +61,9 @@ def read_curve(path: Path) -> Curve | None:
     try:
         numbers = table[list(COLUMNS)].astype(float)
         shares = table.filter(regex=f"{ERROR}$").replace("", "nan").astype(float)
+        if not np.isfinite(numbers).all(axis=None):
+            raise ValueError(f"{', '.join(COLUMNS)} must be finite numbers")
     except (KeyError, ValueError) as error:
         raise WorkbenchError(f"{path}: not a curve: {error}", REMEDY) from None
-    if not np.isfinite(numbers).all(axis=None):
-        raise WorkbenchError(f"{path}: {', '.join(COLUMNS)} are not all finite numbers", REMEDY)
     errors = {str(name).removesuffix(ERROR): own.tolist() for name, own in shares.items()}
     return Curve(*(numbers[name].tolist() for name in COLUMNS), errors, phases.tolist())

@@ -66,8 +66,7 @@ def described(path: Path) -> dict[str, Any]:
         for name, layout in layouts.items()
     }
     for name, found in _all_statistics(path, layouts).items():
-        numbers = {key: None if np.isnan(value) else value for key, value in found.items()}
-        datasets[name] |= numbers
+        datasets[name] |= {key: None if np.isnan(own) else own for key, own in found.items()}
     return {
         "file": str(path),
         "bytes": path.stat().st_size,

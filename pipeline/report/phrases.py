@@ -38,8 +38,7 @@ def phrase_section(
     read = {name: _read(files[name], phrases) for name in names}
     best = max(rows, key=lambda row: row.figures["r1"]).name
     chosen = _chosen(read[best])
-    tables = [read[name] for name in names]
-    hits, misses = ([_shown(one, tables, shelf) for one in kind] for kind in chosen)
+    hits, misses = ([_shown(one, [*read.values()], shelf) for one in kind] for kind in chosen)
     return {"names": names, "hits": hits, "misses": misses}
 
 

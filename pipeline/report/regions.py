@@ -22,8 +22,7 @@ LONGEST_NAME = 24  # characters
 
 def check_drawable(file: FeatureFile, name: str) -> None:
     """Raise WorkbenchError unless the file holds regions with boxes, some of them this image's."""
-    lacking = [dataset for dataset in DATASETS if dataset not in file.layouts]
-    if lacking:
+    if lacking := [dataset for dataset in DATASETS if dataset not in file.layouts]:
         raise WorkbenchError(
             f"{file.path}: no regions to draw: it has no {', '.join(lacking)}",
             "--picture is for the file that extract_region_features writes",

@@ -98,9 +98,7 @@ def recalls(
             found = own[np.sort(rows[rows >= 0])]
             found = found[best(found, max(tops))]
             exact = own[best(own, max(tops))]
-            for place, top in enumerate(tops):
-                last = exact[:top][-1]
-                shares[place] += (found[:top] >= last).sum() / len(exact[:top])
+            shares += [(found[:n] >= exact[:n][-1]).sum() / len(exact[:n]) for n in tops]
     return [float(share) for share in shares / len(queries)]
 
 

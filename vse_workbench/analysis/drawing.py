@@ -41,11 +41,7 @@ def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
 
 def panels(drawn: Figure, count: int, columns: int = 3, **shared: Any) -> Sequence[Axes]:
     """`count` axes in rows of at most `columns`; what is left of the last row stays empty."""
-    grid = drawn.subplots(rows_of(count, columns), min(count, columns), squeeze=False, **shared)
+    grid = drawn.subplots(-(-count // columns), min(count, columns), squeeze=False, **shared)
     for axes in grid.ravel()[count:]:
         axes.set_visible(False)
     return list(grid.ravel()[:count])
-
-
-def rows_of(count: int, columns: int = 3) -> int:
-    return -(-count // columns)

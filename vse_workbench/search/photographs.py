@@ -100,8 +100,7 @@ def _cache(embedder: Embedder, folder: Path) -> Path:
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if not os.path.isabs(caches):
         raise WorkbenchError(f"{caches}: no folder for caches", "set XDG_CACHE_HOME=/path/of/one")
-    root = str(folder.resolve())
-    key = fingerprint(version=VERSION, model=embedder.export_sha256, folder=root)
+    key = fingerprint(version=VERSION, model=embedder.export_sha256, folder=str(folder.resolve()))
     return Path(caches, "vse-workbench", f"{key}.h5")
 
 

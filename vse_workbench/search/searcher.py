@@ -143,8 +143,7 @@ class Searcher:
 
     def _read_scores(self, split: str) -> SplitScores:
         say(f"{self.name}: reading the scores of {split}, which other criteria look at")
-        needed_by = "a criterion other than naive"
-        return read_scores(self.files["output"], split, needed_by=needed_by)
+        return read_scores(self.files["output"], split, needed_by="a criterion other than naive")
 
     def _built_indexes(self, settings: SearchConfig) -> BuiltIndexes | None:
         """The indexes that params.yaml asks for; None, and a line, where none are built yet."""

@@ -44,7 +44,7 @@ def test_errors_of_classification_and_models_that_are_fitted_at_once(tmp_path):
         (b"epoch\tloss\tval_rsum\n", "no epoch in it"),
         (b"epoch\tvalue\n1\t2\n", "not a curve: .*loss"),
         (b"epoch\tloss\tval_rsum\n1\t2\t3\n2\tx\t3\n", "not a curve: .*'x'"),
-        (b"epoch\tloss\tval_rsum\n1\t2\tinf\n", "val_rsum are not all finite numbers"),
+        (b"epoch\tloss\tval_rsum\n1\t2\tinf\n", "val_rsum must be finite numbers"),
         (b"epoch\tloss\tval_rsum\tx_error\n1\t2\t3\ty\n", "not a curve: .*'y'"),
         (b"\xff\xfe\x00", "not a tab-separated table"),
     ],
