@@ -48,7 +48,8 @@ def read_curve(path: Path) -> Curve | None:
     model that was fitted at once, as cca is: its rows are tries, and have no loss."""
     try:
         text = path.read_text(encoding="utf-8")
-        table = pd.read_csv(io.StringIO(text), sep="\t", dtype=str, keep_default_na=False)
+        lines = io.StringIO(text)
+        table = pd.read_csv(lines, sep="\t", dtype=str, keep_default_na=False, index_col=False)
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
         raise WorkbenchError(f"{path}: not a tab-separated table", REMEDY) from None
     if table.empty:
