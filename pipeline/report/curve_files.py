@@ -67,4 +67,5 @@ def read_curve(path: Path) -> Curve | None:
     except (KeyError, ValueError) as error:
         raise WorkbenchError(f"{path}: not a curve: {error}", REMEDY) from None
     errors = {str(name).removesuffix(ERROR): own.tolist() for name, own in shares.items()}
-    return Curve(*(numbers[name].tolist() for name in COLUMNS), errors, phases.tolist())
+    epochs, loss, rsum = (numbers[name].tolist() for name in COLUMNS)
+    return Curve(epochs, loss, rsum, errors, phases.tolist())

@@ -16,8 +16,8 @@ def build_galleries(
     images = record.image_ids, record.image_groups, shelf.image
     captions = record.caption_ids, record.caption_groups, shelf.caption
     galleries = []
-    for way, queries, items in ("t2i", captions, images), ("i2t", images, captions):
-        own = hits[way]
+    both = ("t2i", hits["t2i"], captions, images), ("i2t", hits["i2t"], images, captions)
+    for way, own, queries, items in both:
         shown = [_shown(own, row, queries, items) for row in range(len(own.queries))]
         gallery = {"direction": way, "failed": own.failed, "queries": len(queries[0])}
         gallery["failures"] = [query for query in shown if query["rank"] > 1]

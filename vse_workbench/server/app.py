@@ -253,8 +253,7 @@ class SearchServer:
         kind = request.headers.get("content-type", "")
         if kind.partition(";")[0].strip().lower() == "application/json":
             return texts_of(body)
-        data = file_of(body, kind)
-        return partial(decode_rgb, data, "the uploaded file", self.limits.pixels)
+        return partial(decode_rgb, file_of(body, kind), "the uploaded file", self.limits.pixels)
 
     def _searcher(self, model: str | None) -> Searcher:
         name = self.best if model is None else model
