@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.common import Row, clustered, cost, new_folder, paired_ratio, size
 from pipeline.search.approximate import build, opened, write
+from pipeline.search.built import recalls
 from pipeline.search.index import SHORTLIST, Index, best
 from pipeline.search.params import HNSWConfig, IVFPQConfig
-from pipeline.search.recall import recalls
 
 CENTRES, EACH, WIDTH = size((200, 100, 512), (20, 20, 64))
 QUERIES = size(200, 5)
@@ -33,7 +33,7 @@ def rows() -> Iterator[Row]:
             path = folder / kind
             built, index = cost(partial(build, vectors, settings, 0))
             write(index, path)
-            near = Index(exact.ids, vectors, opened(path, *vectors.shape, settings))
+            near = Index(exact.ids, vectors, opened(path, settings))
             pair = paired_ratio(partial(searched, near, queries), partial(searched, exact, queries))
             share = recalls(near, queries, [10])[0]
             yield Row(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from models.ranking.pairs import PairLoss as PairLoss
     from models.two_branch.loss import StructureLoss as StructureLoss
     from pipeline.comparison.paired import Difference as Difference
+    from pipeline.comparison.revisions import compare_runs as compare_runs
     from pipeline.comparison.revisions import load_scores as load_scores
     from pipeline.corpus.vocabulary import Vocabulary as Vocabulary
     from pipeline.evaluation.criterion import Criterion as Criterion
@@ -42,7 +43,6 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from pipeline.sentences.mixtures import fit_mixture as fit_mixture
     from pipeline.storage.features import FeatureFile as FeatureFile
     from pipeline.storage.writer import write_features as write_features
-    from vse_workbench.comparing import compare_runs as compare_runs
     from vse_workbench.export.embedder import Embedder as Embedder
     from vse_workbench.search.searcher import Answer as Answer
     from vse_workbench.search.searcher import Question as Question

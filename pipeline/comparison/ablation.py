@@ -43,17 +43,14 @@ def tabulate(
     by seed (runs of one seed share its features), the difference of rsum from the first row."""
     columns = {criterion: _columns(experiments, model, criterion) for criterion in criteria}
     every = list(chain.from_iterable(columns.values()))
-    missing = [name for name in (*every, *by) if name not in experiments]
-    if missing:
+    if missing := [name for name in (*every, *by) if name not in experiments]:
         raise WorkbenchError(
             f"the experiments have no column {listing(missing, 3)}",
             "check --model and --criterion, and that --by names keys of params.yaml",
         )
     figures = experiments[every].apply(pd.to_numeric, errors="coerce")
-    without = figures.isna().any(axis=1)
-    if without.any():
-        names = listing(experiments["Experiment"][without])
-        raise WorkbenchError(f"experiments without figures of {model}: {names}")
+    if len(without := experiments["Experiment"][figures.isna().any(axis=1)]):
+        raise WorkbenchError(f"experiments without figures of {model}: {listing(without)}")
     several = ["criterion"] if len(columns) > 1 else []
     named = [*(name.split(".")[-1] for name in by), *several]
     rows = [[*named, "runs", *headings(), "rsum - first row"]]

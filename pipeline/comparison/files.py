@@ -8,21 +8,14 @@ from pipeline.runtime.errors import WorkbenchError, listing
 
 def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, ...]:
     """Metrics files, folders replaced by their files; WorkbenchError for those of other models."""
-    found: list[Path] = []
-    for path in paths:
-        if not path.is_dir():
-            found.append(path)
-            continue
-        inside = sorted(path.glob("*.json"))
-        strangers = [str(file) for file in inside if file.stem not in models]
-        if strangers:
-            raise WorkbenchError(
-                f"{listing(strangers)}: dvc.yaml evaluates {listing(models, 100)} alone",
-                "delete what is left of a model or an average that is no more, or bring it back: "
-                "dvc.yaml lists models, params.yaml averages",
-            )
-        found += inside
-    return tuple(found)
+    inside = [file for path in paths if path.is_dir() for file in sorted(path.glob("*.json"))]
+    if strangers := [str(file) for file in inside if file.stem not in models]:
+        raise WorkbenchError(
+            f"{listing(strangers)}: dvc.yaml evaluates {listing(models, 100)} alone",
+            "delete what is left of a model or an average that is no more, or bring it back: "
+            "dvc.yaml lists models, params.yaml averages",
+        )
+    return of_models(paths, models, ".json")
 
 
 def of_models(paths: Sequence[Path], models: Sequence[str], ending: str) -> tuple[Path, ...]:

@@ -78,15 +78,9 @@ def explained(rows: Sequence[PhraseRow]) -> str:
 
 def _row(path: Path, found: Any) -> PhraseRow:
     try:
-        figures = {key: float(found["naive"]["phrases"][key]) for key in TITLES}
-        limits = found.get("intervals", {}).get("r1")
-        interval = (float(limits["low"]), float(limits["high"])) if limits else None
-        types = {
-            str(name): {key: float(own[key]) for key in ("r1", "upper_bound", "phrases")}
-            for name, own in found["types"].items()
-        }
-        counts = int(found["phrases"]), int(found["unique_phrases"])
-        bound = float(found["upper_bound"])
-    except (KeyError, TypeError, ValueError, AttributeError):
+        figures, limits = found["naive"]["phrases"], found.get("intervals", {}).get("r1")
+        interval = (limits["low"], limits["high"]) if limits else None
+        rest = (found[key] for key in ("types", "phrases", "unique_phrases"))
+        return PhraseRow(path.stem, figures, found["upper_bound"], interval, *rest)
+    except (KeyError, TypeError, AttributeError):
         raise WorkbenchError(f"{path}: no metrics of a model of phrases", REMEDY) from None
-    return PhraseRow(path.stem, figures, bound, interval, types, *counts)

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.evaluation.columns import EXTENDED, columns_in
-from pipeline.evaluation.figures import columns_of
+from pipeline.evaluation.columns import columns_in
 from pipeline.evaluation.file import RankRecord, check_metrics, check_model, read_ranks
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_json
 
 NAIVE = "naive"
-# no criteria
-SAID = ["protocol", "shortlist", "test_images", "extended", "external", "features", "rerank"]
+# of a metrics file no criteria; the first five are fields of Result
+SAID = ("shortlist", "test_images", "extended", "external", "rerank", "protocol", "features")
 REMEDY = "write it again with: dvc repro evaluate"
 
 
@@ -28,7 +27,7 @@ class Result:
     test_images: int | None = None
     # what the metrics file has of extended positives, None without
     extended: dict[str, Any] | None = None
-    is_external: bool = False  # whether another program made the scores
+    external: bool = False  # whether another program made the scores
     # of two models one after the other: first, second, top, and by direction the percentage of all
     # pairs that the second scores; None for others
     rerank: dict[str, Any] | None = None
@@ -46,7 +45,12 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
     for path in metrics:
         if path.stem not in partners:
             raise WorkbenchError(f"{path}: no rank file named {path.stem}.h5 among --ranks")
-        results.append(_result(path, partners.pop(path.stem)))
+        partner = partners.pop(path.stem)
+        content, record = read_metrics(path), read_ranks(partner)
+        check_model(partner, record)
+        check_metrics(path, content, partner, record.metrics_sha256)
+        said = {name: content[name] for name in SAID[:5] if name in content}
+        results.append(Result(path.stem, _criteria(content), record, partner, **said))
     if partners:
         raise WorkbenchError(f"rank files without a metrics file: {', '.join(sorted(partners))}")
     _check_comparable(results)
@@ -59,34 +63,14 @@ def read_metrics(path: Path) -> dict[str, Any]:
         raise WorkbenchError(f"{path}: no such file", REMEDY)
     content, where = read_json(path), NAIVE
     try:
-        own, criteria = columns_in(content[NAIVE]), _criteria(content)
-        parts = [(name, part, own) for name, part in criteria.items()]
-        if (extended := content.get("extended")) is not None:
-            parts += [(f"extended.{n}", extended.get(n), columns_of(EXTENDED)) for n in criteria]
-        for name, part, columns in parts:
+        columns = columns_in(content[NAIVE])
+        for name, part in _criteria(content).items():
             for column in columns:
                 where = ".".join([name, *column.keys])
                 column.of(part)
     except (LookupError, TypeError, AttributeError):
         raise WorkbenchError(f"{path}: not a metrics file: {where} is missing", REMEDY) from None
     return dict(content)
-
-
-def _result(path: Path, ranks: Path) -> Result:
-    content, record = read_metrics(path), read_ranks(ranks)
-    check_model(ranks, record)
-    check_metrics(path, content, ranks, record.metrics_sha256)
-    return Result(
-        name=path.stem,
-        criteria=_criteria(content),
-        record=record,
-        ranks=ranks,
-        shortlist=content.get("shortlist"),
-        test_images=content.get("test_images"),
-        extended=content.get("extended"),
-        is_external=content.get("external", False),
-        rerank=content.get("rerank"),
-    )
 
 
 def _criteria(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,15 +94,12 @@ def _check_comparable(results: Sequence[Result]) -> None:
                     f"{names} differ in {what}{values}",
                     f"evaluate both with the same {key}: dvc repro",
                 )
-        if _ids_of(first) != _ids_of(other):
+        ids = [(one.record.image_ids, one.record.caption_ids) for one in (first, other)]
+        if ids[0] != ids[1]:
             raise WorkbenchError(
                 f"{names} were evaluated on different images or captions",
                 "score both on the same corpus: dvc repro",
             )
-
-
-def _ids_of(result: Result) -> tuple[list[str], list[str]]:
-    return result.record.image_ids, result.record.caption_ids
 
 
 def _list_of(result: Result) -> tuple[Any, ...]:

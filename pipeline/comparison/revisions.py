@@ -4,18 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import Any
 
+from pipeline.comparison.paired import RESAMPLES, Difference, paired_differences
 from pipeline.comparison.results import read_metrics
 from pipeline.evaluation.file import QueryRanks, check_metrics, read_query_ranks, read_ranks
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import EVALUATING, GRAPH, SCORING, stage_of, stage_paths
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import SplitScores, read_scores
-
-if TYPE_CHECKING:
-    from dvc.api import DVCFileSystem
-
 
 PARAMS = Path("params.yaml")
 
@@ -40,15 +37,13 @@ def load_runs(names: str, model: str | None, criterion: str) -> dict[str, QueryR
     """One run as `load_run` takes it, or one of each seed: names with commas between them, or a
     folder of rank files. By what pairs each with a run of another setting: the seed of a revision,
     the name of a file in a folder, else the place."""
-    path, found = Path(names), list[tuple[str, QueryRanks]]()
-    if path.is_dir():
-        files = sorted(path.glob("*.h5"))
-        found = [(file.name, read_query_ranks(file, criterion)) for file in files]
-    else:
+    path = Path(names)
+    found = [(file.name, read_query_ranks(file, criterion)) for file in path.glob("*.h5")]
+    if not path.is_dir():
         for place, name in enumerate([names] if path.exists() else names.split(","), 1):
             run, seed = load_run(name, model, criterion)
             found.append((f"no. {place}" if seed is None else f"seed {seed}", run))
-    runs = {key: run for key, run in sorted(found, key=lambda pair: pair[0])}
+    runs = dict(sorted(found, key=lambda pair: pair[0]))
     if len(runs) < len(found) or not runs:
         told = listing([key for key, _ in found], 20) or "no rank file (.h5)"
         raise WorkbenchError(f"{names}: {told}; expected are runs of different seeds")
@@ -117,7 +112,7 @@ def _revision_file(
             ) from None
 
 
-def _fetched(files: "DVCFileSystem", path: Path, folder: Path) -> Path:
+def _fetched(files: Any, path: Path, folder: Path) -> Path:
     copy = folder / path.name
     try:
         files.get_file(path.as_posix(), str(copy))
@@ -127,3 +122,28 @@ def _fetched(files: "DVCFileSystem", path: Path, folder: Path) -> Path:
             "get it with: dvc fetch --all-commits, or check that revision out and run: dvc repro",
         ) from None
     return copy
+
+
+def compare_runs(
+    a: Path | str,
+    b: Path | str,
+    criterion: str = "naive",
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> list[Difference]:
+    """The differences b - a of all figures, with intervals of a paired bootstrap.
+
+    a, b: each a rank file (.h5), a metrics file (.json) of the dvc.yaml here, or REVISION:MODEL;
+    criterion: of inference, which both were evaluated with; resamples: draws of the test images, at
+    least 100; confidence: share of the draws inside an interval, from 0.5 to below 1.
+
+    Raises:
+        WorkbenchError: a file that is none of these, a criterion that it lacks, two runs of other
+            images, captions or protocols, a number out of its range.
+    """
+    if resamples < 100 or not 0.5 <= confidence < 1:
+        text = f"resamples = {resamples}, confidence = {confidence:g}"
+        raise WorkbenchError(f"{text}: allowed are 100 and more, and from 0.5 to below 1")
+    first, second = (load_run(str(run), None, criterion)[0] for run in (a, b))
+    return paired_differences(first, second, resamples, confidence, seed)

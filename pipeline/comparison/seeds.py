@@ -12,14 +12,8 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy import stats
 
-from pipeline.comparison.paired import (
-    ROUNDING,
-    Difference,
-    check_comparable,
-    figures_of,
-    measured_folds,
-    shared_rows,
-)
+from pipeline.comparison import paired
+from pipeline.comparison.paired import Difference
 from pipeline.evaluation.bootstrap import resampled
 from pipeline.evaluation.figures import columns_of
 from pipeline.evaluation.file import QueryRanks
@@ -60,17 +54,18 @@ def differences_over_seeds(
     """As `paired_differences`, of means over n seeds. a, b: runs of the same seeds in the same
     order, all of the same queries; a draw takes the same images of every run."""
     for run in (*a, *b):
-        check_comparable(a[0], run)
-    metrics = shared_rows([*a, *b])
+        paired.check_comparable(a[0], run)
+    metrics = paired.shared_rows([*a, *b])
+    draw = resamples, seed, metrics
     drawn_b, drawn_a = (
-        np.mean([resampled(measured_folds(run), resamples, seed, metrics) for run in runs], axis=0)
+        np.mean([resampled(paired.measured_folds(run), *draw) for run in runs], axis=0)
         for runs in (b, a)
     )
-    drawn = (drawn_b - drawn_a).round(ROUNDING)
-    one, two = (np.array([figures_of(run, metrics) for run in runs]).T for runs in (a, b))
+    drawn = (drawn_b - drawn_a).round(paired.ROUNDING)
+    one, two = (np.array([paired.figures_of(run, metrics) for run in runs]).T for runs in (a, b))
     found = []
     for row, column in enumerate(columns_of(metrics)):
-        of = over_seeds((two - one)[row].round(ROUNDING).tolist(), drawn[row], confidence)
+        of = over_seeds((two - one)[row].round(paired.ROUNDING).tolist(), drawn[row], confidence)
         means = float(one[row].mean()), float(two[row].mean())
         found.append(Difference(column.label, *means, of.low, of.high, of.s, of.q))
     return found

@@ -1,6 +1,6 @@
 """The tables of all models: what each reaches, what chance would, and how sure the figures are."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -31,11 +31,6 @@ class TableRow:
         """ "vse", or "vse + csls" for another criterion than naive."""
         return self.model if self.criterion == NAIVE else f"{self.model} + {self.criterion}"
 
-    @property
-    def is_transductive(self) -> bool:
-        """Whether scores of other test queries changed the ranking of a query."""
-        return self.criterion != NAIVE
-
 
 def rows_of(results: Sequence[Result]) -> list[TableRow]:
     """A row per model and criterion: the naive ones by falling rsum, then all others by theirs."""
@@ -44,32 +39,27 @@ def rows_of(results: Sequence[Result]) -> list[TableRow]:
         for criterion, figures in result.criteria.items():
             limits = result.record.intervals.get(criterion)
             rows.append(TableRow(result.name, criterion, figures, limits and limits["rsum"]))
-    return sorted(rows, key=lambda row: (row.is_transductive, -row.figures["rsum"]))
+    return sorted(rows, key=lambda row: (row.criterion != NAIVE, -row.figures["rsum"]))
 
 
 def groups_of(results: Sequence[Result]) -> list[list[TableRow]]:
     """The rows of the naive criterion; then those of transductive ones, if there are any."""
-    groups = groupby(rows_of(results), lambda row: row.is_transductive)
+    groups = groupby(rows_of(results), lambda row: row.criterion != NAIVE)
     return [list(rows) for _, rows in groups]
 
 
 def best_of(rows: Sequence[TableRow]) -> list[list[bool]]:
     """For each row and figure, whether none is better as printed; all False for a single row."""
-    columns = columns_in(rows[0].figures)
-    table = [[float(shown(column.of(row.figures))) for column in columns] for row in rows]
-    if len(rows) < 2:
-        return [[False] * len(values) for values in table]
-    best = [
-        max(values) if column.better == "larger" else min(values)
-        for column, values in zip(columns, zip(*table, strict=True), strict=True)
-    ]
-    return [[value == top for value, top in zip(row, best, strict=True)] for row in table]
+    signs = {c: 1 if c.better == "larger" else -1 for c in columns_in(rows[0].figures)}
+    table = [[s * float(shown(c.of(row.figures))) for c, s in signs.items()] for row in rows]
+    best, several = [max(values) for values in zip(*table, strict=True)], len(rows) > 1
+    return [[several and a == top for a, top in zip(row, best, strict=True)] for row in table]
 
 
 def notes(results: Sequence[Result]) -> list[str]:
     """What must be known to read the table, a line each."""
     rows, chance = rows_of(results), results[0].record.chance["rsum"]
-    external = [result.name for result in results if result.is_external]
+    external = [result.name for result in results if result.external]
     shortlists = [
         f"{result.name}: {result.shortlist} of {result.images:,} images per caption "
         f"were scored in full, all others were moved behind them{_held(result)}."
@@ -83,16 +73,10 @@ def notes(results: Sequence[Result]) -> list[str]:
         if (of := result.rerank)
     ]
     lost = [row.label for row in rows if row.interval and row.interval[0] <= chance]
-
-    def line(text: str, names: Iterable[str]) -> list[str]:
-        return [f"{text}: {', '.join(names)}."] if names else []
-
-    return [
-        *line("Scores of other programs, no ranking loss of ours", external),
-        *shortlists,
-        *costs,
-        *line("Cannot be told from chance", lost),
-    ]
+    programs = f"Scores of other programs, no ranking loss of ours: {', '.join(external)}."
+    chances = f"Cannot be told from chance: {', '.join(lost)}."
+    said = [*([programs] if external else []), *shortlists, *costs]
+    return [*said, chances] if lost else said
 
 
 def _held(result: Result) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pipeline.evaluation.file import QueryRanks
 from pipeline.evaluation.findings import Separation
@@ -15,6 +16,8 @@ from pipeline.scores.ranking import DIRECTIONS, Direction
 # Ranks at which recall is drawn; on a logarithmic axis more would not be told apart.
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
 WAYS = {"i2t": "image to text", "t2i": "text to image"}
+
+TRAINING = ["model", "epoch", "rsum", "note", "colour"]  # columns
 
 Rows = list[dict[str, Any]]
 
@@ -30,19 +33,12 @@ def training_rows(model: str, curve: Curve) -> Rows:
 
 def recall_rows(model: str, ranks: QueryRanks) -> Rows:
     """Recall at K in percent, a row for each direction and each K that its gallery has."""
-    found = {"i2t": ranks.i2t, "t2i": ranks.t2i}
-    galleries = {"i2t": len(ranks.t2i.ids), "t2i": len(ranks.i2t.ids)}
-    return [
-        {
-            "model": model,
-            "direction": WAYS[way],
-            "k": depth,
-            "recall": 100 * float((found[way].measured.ranks <= depth).mean()),
-        }
-        for way in DIRECTIONS
-        for depth in DEPTHS
-        if depth <= galleries[way]
-    ]
+    rows = []
+    for way, queries, items in ("i2t", ranks.i2t, ranks.t2i), ("t2i", ranks.t2i, ranks.i2t):
+        for depth in (depth for depth in DEPTHS if depth <= len(items.ids)):
+            recall = 100 * float((queries.measured.ranks <= depth).mean())
+            rows.append({"model": model, "direction": WAYS[way], "k": depth, "recall": recall})
+    return rows
 
 
 def separation_rows(model: str, found: Separation) -> Rows:
@@ -66,13 +62,9 @@ def separation_rows(model: str, found: Separation) -> Rows:
 def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
     """Shares of the items that are the nearest of no query, of one, and of more, in percent.
     counts: of how many queries each item is the nearest, (M,) for i2t, (N,) for t2i."""
+    items = {"i2t": "captions", "t2i": "images"}
     return [
-        {
-            "model": model,
-            "items": {"i2t": "captions", "t2i": "images"}[way],
-            "nearest_of": name,
-            "share": share,
-        }
+        {"model": model, "items": items[way], "nearest_of": name, "share": share}
         for way in DIRECTIONS
         for name, share in zip(CLASSES, Hubness(counts[way]).shares, strict=True)
     ]
@@ -85,9 +77,5 @@ def coloured(rows: Rows, numbers: Mapping[str, int]) -> Rows:
 
 def as_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Tab-separated text with a header, floats with six digits; no rows: of models of one epoch."""
-    lines = [
-        [f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()]
-        for row in rows
-    ]
-    head = list(rows[0]) if rows else ["model", "epoch", "rsum", "note", "colour"]
-    return "".join("\t".join(line) + "\n" for line in [head, *lines])
+    table = pd.DataFrame(rows, columns=None if rows else TRAINING)
+    return table.to_csv(sep="\t", index=False, float_format="%.6g", lineterminator="\n")

@@ -2,8 +2,8 @@
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,63 +25,43 @@ FIRST, LAST = (255, 224, 70), (70, 60, 200)  # colours of the first and the last
 INK, SOFT, BAR = "#1c2024", "#5a6370", "#1f6fb2"
 
 
-@dataclass(frozen=True)
-class WordPicture:
-    """A word, as the model reads it, with the image as it attends to it."""
-
-    word: str
-    picture: str  # data URI
-    share: float | None  # of the largest share in the similarity, None where all have the same
-    text: str  # for a reader who does not see the picture
-
-
-@dataclass(frozen=True)
-class AttentionFigure:
-    """A pair as the page shows it; pictures are data URIs."""
-
-    pair: RankedPair
-    caption: str
-    whole: str  # the image with its boxes in order
-    words: list[WordPicture]
-    weighed: str | None = None  # the image with the weights of its boxes, where these differ
-
-
-def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[AttentionFigure]:
+def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[dict[str, Any]]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
     weights: digest of the checkpoint that made the model's scores, and must have made the file."""
     if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
         raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
     pairs = shown_pairs(read_attention(path))
-    images = [pair.attention.image_id for pair in pairs]
-    captions = [pair.attention.caption_id for pair in pairs]
-    shelf.check(path, images, captions)
+    ids = [(pair.attention.image_id, pair.attention.caption_id) for pair in pairs]
+    shelf.check(path, [image for image, _ in ids], [caption for _, caption in ids])
     return [
         attention_figure(pair, shelf.path(image), shelf.caption(caption).text)
-        for pair, image, caption in zip(pairs, images, captions, strict=True)
+        for pair, (image, caption) in zip(pairs, ids, strict=True)
     ]
 
 
 def shown_pairs(pairs: Sequence[RankedPair]) -> list[RankedPair]:
     """The true pairs, and the last of the wrong ones that rank first before its caption's own."""
-    failed = [pair for pair in pairs if not pair.is_true and pair.place == 1][-1:]
     shown = [pair for pair in pairs if pair.is_true]
-    for wrong in failed:
+    for wrong in [pair for pair in pairs if not pair.is_true and pair.place == 1][-1:]:
         captions = [pair.attention.caption_id for pair in shown]
         own = wrong.attention.caption_id
         shown.insert(captions.index(own) if own in captions else len(shown), wrong)
     return shown
 
 
-def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> AttentionFigure:
-    """The pictures of a pair, its image's file and its caption's text."""
+def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[str, Any]:
+    """A pair for the page, of its image's file and its caption's text; pictures are data URIs.
+    whole: the image with its boxes in order; weighed: with their weights, None where all are alike;
+    share: of a word, of the largest in the similarity, None where all are alike; text: for a reader
+    who does not see the picture."""
     own, image = pair.attention, open_rgb(path)
-    shares = _shares(own)
-    words = [
-        WordPicture(word, data_uri(lit(image, own, row, TILE)), share, _told(own, row))
-        for row, (word, share) in enumerate(zip(own.words, shares, strict=True))
-    ]
+    words = []
+    for row, (word, share) in enumerate(zip(own.words, _shares(own), strict=True)):
+        picture = data_uri(lit(image, own, row, TILE))
+        words.append({"word": word, "picture": picture, "share": share, "text": _told(own, row)})
     boxes = None if own.region_weights is None else data_uri(weighed(image, own, WHOLE))
-    return AttentionFigure(pair, caption, data_uri(numbered(image, own, WHOLE)), words, boxes)
+    whole = data_uri(numbered(image, own, WHOLE))
+    return {"pair": pair, "caption": caption, "whole": whole, "words": words, "weighed": boxes}
 
 
 def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
@@ -148,11 +128,10 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
 
 def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
     """The image with all boxes; with an order, coloured and numbered by it, first on top."""
-    count = len(pair.boxes)
-    if pair.order is None:
-        return _labelled(image, pair, side, [(box, 0.0, "") for box in range(count)])
-    places = enumerate(pair.order.tolist())
-    marks = [(box, place / max(1, count - 1), str(place + 1)) for place, box in places]
+    count, marks = len(pair.boxes), [(box, 0.0, "") for box in range(len(pair.boxes))]
+    if pair.order is not None:
+        places = enumerate(pair.order.tolist())
+        marks = [(box, place / max(1, count - 1), str(place + 1)) for place, box in places]
     return _labelled(image, pair, side, marks)
 
 

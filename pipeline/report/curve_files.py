@@ -1,12 +1,13 @@
 """Curve files, one row per epoch, as the report draws them."""
 
-import csv
 import io
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+import pandas as pd
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.sealed import is_broken
@@ -47,33 +48,24 @@ def read_curve(path: Path) -> Curve | None:
     model that was fitted at once, as cca is: its rows are tries, and have no loss."""
     try:
         text = path.read_text(encoding="utf-8")
-        rows = list(csv.DictReader(io.StringIO(text), delimiter="\t", strict=True))
-    except (UnicodeDecodeError, csv.Error):
+        lines = io.StringIO(text)
+        table = pd.read_csv(lines, sep="\t", dtype=str, keep_default_na=False, index_col=False)
+    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
         raise WorkbenchError(f"{path}: not a tab-separated table", REMEDY) from None
-    if not rows:
+    if table.empty:
         raise WorkbenchError(f"{path}: no epoch in it", REMEDY)
     if is_broken(text):
         raise WorkbenchError(f"{path}: cut short or changed: does not match its sha256", REMEDY)
-    if all(row.get("phase") == FIT for row in rows):
+    phases = table.get("phase", pd.Series("", table.index))
+    if (phases == FIT).all():
         return None
-    numbered = list(enumerate(rows, start=2))  # the header is line 1
-    epochs, loss, rsum = ([_number(path, row, name) for row in numbered] for name in COLUMNS)
-    found = {name.removesuffix(ERROR): name for name in rows[0] if str(name).endswith(ERROR)}
-    errors = {
-        short: [_number(path, row, name) if row[1][name] != "" else math.nan for row in numbered]
-        for short, name in found.items()
-    }
-    return Curve(epochs, loss, rsum, errors, [row.get("phase") or "" for row in rows])
-
-
-def _number(path: Path, numbered: tuple[int, dict[str, str]], column: str) -> float:
-    line, row = numbered
     try:
-        value = float(row[column])
-    except (KeyError, TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise WorkbenchError(
-            f"{path}, line {line}: {column} = {row.get(column)!r} is not a finite number", REMEDY
-        )
-    return value
+        numbers = table[list(COLUMNS)].astype(float)
+        shares = table.filter(regex=f"{ERROR}$").replace("", "nan").astype(float)
+        if not np.isfinite(numbers).all(axis=None):
+            raise ValueError(f"{', '.join(COLUMNS)} must be finite numbers")
+    except (KeyError, ValueError) as error:
+        raise WorkbenchError(f"{path}: not a curve: {error}", REMEDY) from None
+    errors = {str(name).removesuffix(ERROR): own.tolist() for name, own in shares.items()}
+    epochs, loss, rsum = (numbers[name].tolist() for name in COLUMNS)
+    return Curve(epochs, loss, rsum, errors, phases.tolist())

@@ -21,16 +21,19 @@ TEXT, RULE, TRUE, OTHER = "#010101", "#010102", "#010103", "#010104"
 DASHES = ((), (7, 2), (7, 2, 2, 2), (2, 2))  # points
 WIDTH, HEIGHT = 380, 240  # points, which are the units of the SVG
 
-_STYLE: dict[Any, Any] = {
+PLAIN: dict[Any, Any] = {  # of all pictures, those of analyses and claims, too
     "svg.fonttype": "none",
-    "text.parse_math": False,  # names of models may hold dollar signs
-    "text.color": TEXT,
-    "axes.labelcolor": TEXT,
-    "axes.edgecolor": RULE,
+    "text.parse_math": False,  # words and names of models may hold dollar signs
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "figure.constrained_layout.use": True,
+}
+_STYLE = PLAIN | {
+    "text.color": TEXT,
+    "axes.labelcolor": TEXT,
+    "axes.edgecolor": RULE,
     "grid.color": RULE,
     "xtick.color": RULE,
     "ytick.color": RULE,
@@ -39,7 +42,6 @@ _STYLE: dict[Any, Any] = {
     "font.size": 11,
     "lines.linewidth": 2,
     "lines.scale_dashes": False,
-    "figure.constrained_layout.use": True,
 }
 
 
@@ -55,12 +57,7 @@ def dashes(series: int) -> tuple[int, ...]:
 
 def css(placeholder: str) -> str:
     """The CSS value that takes the place of a placeholder colour."""
-    named = {
-        TEXT: "currentColor",
-        RULE: "var(--rule)",
-        TRUE: "var(--true)",
-        OTHER: "var(--false)",
-    }
+    named = {TEXT: "currentColor", RULE: "var(--rule)", TRUE: "var(--true)", OTHER: "var(--false)"}
     return named.get(placeholder) or f"var(--series-{int(placeholder[-2:], 16)})"
 
 

@@ -49,8 +49,7 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
         for name, curve in curves.items():
             _turns(axes, curve, series[name], f"{name}: ", 0)
         axes.set_ylabel("validation rsum")
-        label = f"Validation rsum by epoch; best: {', '.join(bests)}"
-        return as_svg(drawn, "rsum", label)
+        return as_svg(drawn, "rsum", f"Validation rsum by epoch; best: {', '.join(bests)}")
 
 
 def loss_figure(curve: Curve, name: str, number: int) -> Markup:

@@ -1,7 +1,6 @@
 """Queries worth looking at: what a model ranks first, where it fails hardest, where it succeeds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.evaluation.file import RankRecord
@@ -10,63 +9,48 @@ from pipeline.report.shelf import Entry, Shelf
 from pipeline.scores.ranking import Direction
 
 
-@dataclass(frozen=True)
-class ShownHit:
-    entry: Entry
-    place: int  # 1 is first
-    score: float
-    is_true: bool
-
-    @property
-    def shown_score(self) -> str:
-        """Three decimals, which suit cosines, and another form for scores they would hide."""
-        fits = self.score == 0 or 0.0005 <= abs(self.score) < 1000
-        return f"{self.score:.3f}" if fits else f"{self.score:.1e}"
-
-
-@dataclass(frozen=True)
-class ShownQuery:
-    entry: Entry
-    rank: int  # of its best true item
-    items: int  # how many were ranked
-    hits: list[ShownHit]
-    truth: ShownHit | None  # the best true item if it is beyond the hits
-
-
 def build_galleries(
     hits: Mapping[Direction, BestHits], record: RankRecord, shelf: Shelf
 ) -> list[dict[str, Any]]:
     """The galleries caption -> images and image -> captions of one model."""
     images = record.image_ids, record.image_groups, shelf.image
     captions = record.caption_ids, record.caption_groups, shelf.caption
-    return [
-        _gallery("t2i", hits["t2i"], captions, images),
-        _gallery("i2t", hits["i2t"], images, captions),
-    ]
+    galleries = []
+    both = ("t2i", hits["t2i"], captions, images), ("i2t", hits["i2t"], images, captions)
+    for way, own, queries, items in both:
+        shown = [_shown(own, row, queries, items) for row in range(len(own.queries))]
+        gallery = {"direction": way, "failed": own.failed, "queries": len(queries[0])}
+        gallery["failures"] = [query for query in shown if query["rank"] > 1]
+        gallery["successes"] = [query for query in shown if query["rank"] == 1]
+        galleries.append(gallery)
+    return galleries
 
 
 # The images or the captions that were ranked: ids, groups, and how each is shown.
 _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 
 
-def _gallery(direction: str, hits: BestHits, queries: _Side, items: _Side) -> dict[str, Any]:
-    shown = [_shown(hits, row, queries, items) for row in range(len(hits.queries))]
-    return {
-        "direction": direction,
-        "failures": [query for query in shown if query.rank > 1],
-        "successes": [query for query in shown if query.rank == 1],
-        "failed": hits.failed,  # of all queries, how many are not ranked first
-        "queries": len(queries[0]),
-    }
-
-
-def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> ShownQuery:
+def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, Any]:
+    """A query for the page. rank: of its best true item; ranked: how many items were; truth: the
+    best true item if it is beyond the hits."""
     (own_ids, own_groups, own_entry), (ids, groups, entry) = queries, items
     query, rank = int(hits.queries[row]), int(hits.ranks[row])
     found = zip(hits.items[row].tolist(), hits.scores[row].tolist(), strict=True)
     *first, best = [
-        ShownHit(entry(ids[item]), place, score, groups[item] == own_groups[query])
+        {
+            "entry": entry(ids[item]),
+            "place": place,  # 1 is first
+            "score": shown_score(score),
+            "is_true": groups[item] == own_groups[query],
+        }
         for place, (item, score) in enumerate(found, start=1)
     ]
-    truth = None if rank <= len(first) else replace(best, place=rank)
-    return ShownQuery(own_entry(own_ids[query]), rank, len(ids), first, truth)
+    truth = None if rank <= len(first) else best | {"place": rank}
+    shown = {"entry": own_entry(own_ids[query]), "rank": rank, "ranked": len(ids)}
+    return shown | {"hits": first, "truth": truth}
+
+
+def shown_score(score: float) -> str:
+    """Three decimals, which suit cosines, and another form for scores they would hide."""
+    fits = score == 0 or 0.0005 <= abs(score) < 1000
+    return f"{score:.3f}" if fits else f"{score:.1e}"

@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,6 @@ from pipeline.storage.hdf5 import Layout, mapped, opened, text_names, verify
 from pipeline.storage.layout import Array, Attributes
 
 BLOCK_VALUES = 1 << 22
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Of one dataset; minimum to std are of its finite values."""
-
-    minimum: float
-    maximum: float
-    mean: float
-    std: float
-    not_finite: int
-    zero_rows: int
 
 
 def open_file(path: Path) -> FeatureFile | GroupFile:
@@ -62,9 +49,9 @@ def summary(path: Path) -> Iterator[str]:
     yield from _section("datasets", _aligned(rows))
     yield from _section("attributes", attribute_lines(file.attributes).splitlines())
     rows = [("", "min", "max", "mean", "std", "NaN or infinite", "zero rows")]
-    for name, found in _all_statistics(path, layouts):
-        numbers = (found.minimum, found.maximum, found.mean, found.std)
-        counts = (f"{found.not_finite:,}", f"{found.zero_rows:,}")
+    for name, found in _all_statistics(path, layouts).items():
+        *numbers, not_finite, zero_rows = found.values()
+        counts = (f"{not_finite:,}", f"{zero_rows:,}")
         rows.append((printable(name), *(f"{number:.5g}" for number in numbers), *counts))
     yield from _section("values", _aligned(rows))
     yield from _section("first entries", _first_entries(path, layouts))
@@ -78,9 +65,8 @@ def described(path: Path) -> dict[str, Any]:
         name: {"shape": list(layout.shape), "type": _type(layout)}
         for name, layout in layouts.items()
     }
-    for name, found in _all_statistics(path, layouts):
-        numbers = asdict(found).items()
-        datasets[name] |= {key: None if np.isnan(value) else value for key, value in numbers}
+    for name, found in _all_statistics(path, layouts).items():
+        datasets[name] |= {key: None if np.isnan(own) else own for key, own in found.items()}
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
@@ -110,26 +96,22 @@ def describe_row(path: Path, name: str) -> Iterator[str]:
             yield from _section(f"{dataset} {layout.shape[1:]}", text.splitlines())
 
 
-def neighbours(
-    path: Path, name: str, count: int = 10, dataset: str = "features"
-) -> list[tuple[str, float]]:
+def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]]:
     """The ids most similar to one by cosine, best first, itself left out, with their cosines. Rows
     (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all."""
     file = _feature_file(path)
-    shape = file.shape(dataset)
-    if dataset == "ids" or len(shape) < 2:
-        raise WorkbenchError(f"{path}: {dataset} has no vectors: shape {shape}")
     row = int(file.rows([name])[0])
-    query = _unit(file.read([row], dataset))[0]
-    blocks = (_unit(block) @ query for block in _blocks(path, file.layouts[dataset]))
+    query = _unit(file.read([row]))[0]
+    blocks = (_unit(block) @ query for block in _blocks(path, file.layouts["features"]))
     cosines = np.concatenate(list(blocks))
     cosines[row] = -np.inf
     best = np.argsort(-cosines, kind="stable")[: min(count, len(file) - 1)]
     return [(file.ids[place], float(cosines[place])) for place in best]
 
 
-def statistics(path: Path, layout: Layout) -> Statistics:
-    """Statistics of a dataset of numbers, in one pass over blocks (Chan et al. 1983, eq. 2.1)."""
+def statistics(path: Path, layout: Layout) -> dict[str, float]:
+    """Minimum, maximum, mean and std of the finite numbers of a dataset; how many are not finite,
+    and how many rows are all zeros. In one pass over blocks (Chan et al. 1983, eq. 2.1)."""
     count, mean, squares, low, high, not_finite, zero_rows = 0, 0.0, 0.0, np.inf, -np.inf, 0, 0
     for block in _blocks(path, layout):
         flat = block.reshape(len(block), -1).astype(np.float64)
@@ -146,7 +128,8 @@ def statistics(path: Path, layout: Layout) -> Statistics:
     if count == 0:
         low = high = mean = squares = np.nan
     std = float(np.sqrt(squares / max(count, 1)))
-    return Statistics(float(low), float(high), float(mean), std, not_finite, zero_rows)
+    found = {"minimum": float(low), "maximum": float(high), "mean": float(mean), "std": std}
+    return found | {"not_finite": not_finite, "zero_rows": zero_rows}
 
 
 def attribute_lines(attributes: Attributes) -> str:
@@ -188,10 +171,9 @@ def _unit(rows: Array) -> Array:
     return np.divide(flat, lengths, out=np.zeros_like(flat), where=lengths > 0)
 
 
-def _all_statistics(path: Path, layouts: dict[str, Layout]) -> Iterator[tuple[str, Statistics]]:
-    for name, layout in layouts.items():
-        if layout.dtype.kind != "S" and layout.shape:
-            yield name, statistics(path, layout)
+def _all_statistics(path: Path, layouts: dict[str, Layout]) -> dict[str, dict[str, float]]:
+    arrays = {name: own for name, own in layouts.items() if own.dtype.kind != "S" and own.shape}
+    return {name: statistics(path, own) for name, own in arrays.items()}
 
 
 def _first_entries(path: Path, layouts: dict[str, Layout], count: int = 5) -> list[str]:

@@ -8,42 +8,32 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
-from pandas import DataFrame
 
-from pipeline.comparison import extended, phrases
+from pipeline.comparison import extended, phrases, table
 from pipeline.comparison.paired import Difference
 from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
 from pipeline.comparison.standing import verdict
-from pipeline.comparison.table import (
-    APART,
-    BEHIND,
-    TableRow,
-    best_of,
-    groups_of,
-    images_of,
-    interval_text,
-    notes,
-    shown,
-)
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.evaluation.columns import METRICS, RECALL_NAME, columns_in
 from pipeline.evaluation.findings import read_findings
-from pipeline.evaluation.hubness import CLASSES
+from pipeline.evaluation.hubness import CLASSES, Hubness, pairs_table
 from pipeline.report.attention import attention_figures
 from pipeline.report.colours import COLOURS, numbers_of
 from pipeline.report.curve_files import Curve, read_curve
 from pipeline.report.drawing import dashes
 from pipeline.report.figures import interval_figure, loss_figure, rsum_figure, separation_figure
 from pipeline.report.galleries import build_galleries
-from pipeline.report.hubs import PUBLISHED, hubs_of, pair_shares
 from pipeline.report.phrases import phrase_section
 from pipeline.report.provenance import commit_query, versions
 from pipeline.report.shelf import Shelf
 from pipeline.runtime.errors import counted
-from pipeline.scores.ranking import DIRECTIONS
+from pipeline.scores.ranking import DIRECTIONS, Direction
 
+# Of 25,000 pairs of MS-COCO in percent, images as the nearest of captions (table 5).
+PUBLISHED = {"0": 79.2, "1": 4.1, ">=2": 16.7, ">=5": 12.0, ">=10": 2.0}
 TEMPLATES = Path(__file__).parent / "templates"
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -53,7 +43,7 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-ENVIRONMENT.filters |= {"counted": counted, "ends": interval_text, "figure": shown}
+ENVIRONMENT.filters |= {"counted": counted, "ends": table.interval_text, "figure": table.shown}
 
 
 @dataclass(frozen=True)
@@ -102,10 +92,14 @@ def build_page(
         **_frame(run, results),
         **_table(results, behind, numbers),
         **_curves(curves, [result.name for result in results], numbers),
-        **_phrases(localised, files, images, captions),
+        phrase_said=phrases.explained(localised) if localised else "",
+        phrase_head=phrases.head(),
+        phrase_cells=[phrases.cells(row) for row in localised],
+        phrase_types=phrases.by_type(localised) if localised else [],
+        phrases=phrase_section(localised, files.found, files.phrases, shelf),
         criteria=criteria,
         models=models,
-        best=groups_of(results)[0][0].model,
+        best=table.groups_of(results)[0][0].model,
         directions=DIRECTIONS,
         classes=CLASSES,
         published_hubs=PUBLISHED,
@@ -141,6 +135,29 @@ def _model(
     }
 
 
+def hubs_of(
+    counts: Mapping[str, Mapping[Direction, np.ndarray]], model: str, criteria: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Hubs of a split, both directions, every criterion. counts: criterion -> of how many queries
+    each item is the nearest, (M,) for i2t, (N,) for t2i. pairs: as `pair_shares`, of images."""
+    return [
+        {
+            "label": model if criterion == "naive" else f"{model} + {criterion}",
+            "direction": way,
+            "found": Hubness(own[way]),
+            "pairs": {} if way == "i2t" else pair_shares(own["t2i"], len(own["i2t"])),
+        }
+        for way in DIRECTIONS
+        for criterion in criteria
+        if (own := counts.get(criterion))
+    ]
+
+
+def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
+    """`pairs_table` of images with these 1-occurrences (N,), in percent of the captions."""
+    return {name: 100 * n / captions for name, n in pairs_table(counts, captions).items()}
+
+
 def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
     """Texts of the whole page, its style and its script, and the digest that permits the script."""
     images, captions = len(results[0].record.image_ids), len(results[0].record.caption_ids)
@@ -154,7 +171,7 @@ def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
         "script_digest": base64.b64encode(digest).decode(),
         "dashes": dashes,
         "colours": len(COLOURS),
-        "images": images_of(results[0]),
+        "images": table.images_of(results[0]),
         "is_subset": results[0].test_images is not None,
         "means": {"i2t": images / captions, "t2i": captions / images},
     }
@@ -164,18 +181,18 @@ def _table(
     results: Sequence[Result], behind: Mapping[str, Difference], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
     """Rows by group; their cells are those of `shown_first`, then those behind the switch."""
-    groups = groups_of(results)
+    groups = table.groups_of(results)
     columns = columns_in(groups[0][0].figures)
     first = [column for column in columns if RECALL_NAME.fullmatch(column.keys[-1])]
     more = [column for column in columns if column not in first and len(column.keys) > 1]
     order = [columns.index(column) for column in (columns[-1], *first, *more)]
 
-    def cells(row: TableRow, best: Sequence[bool]) -> list[tuple[float, bool]]:
+    def cells(row: table.TableRow, best: Sequence[bool]) -> list[tuple[float, bool]]:
         return [(columns[at].of(row.figures), best[at]) for at in order]
 
     return {
         "tables": [
-            list(zip(rows, map(cells, rows, best_of(rows)), strict=True)) for rows in groups
+            list(zip(rows, map(cells, rows, table.best_of(rows)), strict=True)) for rows in groups
         ],
         "behind": behind,
         "shown_first": first,
@@ -183,23 +200,11 @@ def _table(
         "interval_figure": interval_figure(groups[0], numbers) if len(results) > 1 else None,
         "legend": list(dict.fromkeys(metric.note for metric in METRICS)),
         "chance": [columns[at].of(results[0].record.chance) for at in order],
-        "notes": [BEHIND, *notes(results)],
-        "apart": APART,
+        "notes": [table.BEHIND, *table.notes(results)],
+        "apart": table.APART,
         "verdict": verdict(results, behind),
         "beside": extended.beside_rows(results),
         "beside_said": extended.explained(results) if results[0].extended else "",
-    }
-
-
-def _phrases(
-    rows: Sequence[PhraseRow], files: Files, images: DataFrame, captions: DataFrame
-) -> dict[str, Any]:
-    return {
-        "phrase_said": phrases.explained(rows) if rows else "",
-        "phrase_head": phrases.head(),
-        "phrase_cells": [phrases.cells(row) for row in rows],
-        "phrase_types": phrases.by_type(rows) if rows else [],
-        "phrases": phrase_section(rows, files.found, files.phrases, images, captions),
     }
 
 

@@ -1,6 +1,6 @@
 """Phrases of captions with the boxes that models find for them (figure 3 of Wang et al. 2016)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import CORRECT
 from pipeline.phrases.tables import load_phrases
 from pipeline.report.pictures import OKABE_ITO, data_uri
+from pipeline.report.shelf import Shelf
 from pipeline.storage.features import FeatureFile
 
 SHOWN = 4  # captions of a kind
@@ -26,8 +27,7 @@ def phrase_section(
     rows: Sequence[PhraseRow],
     found: Sequence[Path],
     folder: Path | None,
-    images: pd.DataFrame,
-    captions: pd.DataFrame,
+    shelf: Shelf,
 ) -> dict[str, Any] | None:
     """Captions that the best model by R@1 finds all phrases of (hits), and others (misses)."""
     files = {path.stem: FeatureFile(path) for path in found if not is_absent(path)}
@@ -38,10 +38,7 @@ def phrase_section(
     read = {name: _read(files[name], phrases) for name in names}
     best = max(rows, key=lambda row: row.figures["r1"]).name
     chosen = _chosen(read[best])
-    paths = dict(zip(images["image_id"], images["path"], strict=True))
-    texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
-    tables = [read[name] for name in names]
-    hits, misses = ([_shown(one, tables, paths, texts) for one in kind] for kind in chosen)
+    hits, misses = ([_shown(one, [*read.values()], shelf) for one in kind] for kind in chosen)
     return {"names": names, "hits": hits, "misses": misses}
 
 
@@ -69,17 +66,12 @@ def _spaced(table: pd.DataFrame) -> list[str]:
     return [str(table.index[place]) for place in places]
 
 
-def _shown(
-    caption: str,
-    found: Sequence[pd.DataFrame],
-    paths: Mapping[str, str],
-    texts: Mapping[str, str],
-) -> dict[str, Any]:
+def _shown(caption: str, found: Sequence[pd.DataFrame], shelf: Shelf) -> dict[str, Any]:
     """A caption for the page. best: by model the IoU of its best box of a phrase with the true one,
     found: whether it is right; pictures: data URIs, of the true boxes, then of each model's."""
     rows = [table[table["caption_id"] == caption][:MOST] for table in found]
     image = rows[0]["image_id"].iloc[0]
-    picture = open_rgb(paths[image])
+    picture = open_rgb(shelf.path(image))
     colours = COLOURS[: len(rows[0])]
     overlaps = [own["overlap"].tolist() for own in rows]
     phrases = [
@@ -88,7 +80,7 @@ def _shown(
     ]
     boxes = [rows[0]["truth"], *(own["boxes"] for own in rows)]
     pictures = [data_uri(with_boxes(picture, list(own), colours, SIDE), 85) for own in boxes]
-    shown = {"caption_id": caption, "text": texts[caption]}
+    shown = {"caption_id": caption, "text": shelf.caption(caption).text}
     return shown | {"phrases": phrases, "pictures": pictures}
 
 

@@ -22,8 +22,7 @@ LONGEST_NAME = 24  # characters
 
 def check_drawable(file: FeatureFile, name: str) -> None:
     """Raise WorkbenchError unless the file holds regions with boxes, some of them this image's."""
-    lacking = [dataset for dataset in DATASETS if dataset not in file.layouts]
-    if lacking:
+    if lacking := [dataset for dataset in DATASETS if dataset not in file.layouts]:
         raise WorkbenchError(
             f"{file.path}: no regions to draw: it has no {', '.join(lacking)}",
             "--picture is for the file that extract_region_features writes",
@@ -36,7 +35,27 @@ def check_drawable(file: FeatureFile, name: str) -> None:
 def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
     """The image of an id with its boxes, and beside it what is in each, most confident first."""
     image = fitted(open_rgb(path), SIDE)
-    return _drawn(image, _labels(file, name, image.size), name)
+    labels = _labels(file, name, image.size)
+    font = ImageFont.load_default(TEXT)
+    width, height = image.size
+    tall = max(height, LINE * (len(labels) + 2))
+    sheet = Image.new("RGB", (width + LIST, tall), "white")
+    sheet.paste(image, (0, 0))
+    draw = ImageDraw.Draw(sheet)
+    numbered = list(enumerate(labels, start=1))
+    for number, (box, _) in reversed(numbered):  # the most confident on top
+        draw.rectangle(box, outline="white", width=5)  # seen on any background
+        draw.rectangle(box, outline=_colour(number), width=3)
+    taken: list[Point] = []
+    for number, ((left, top, _, _), _) in numbered:
+        corner = min(max(left, 0), width - 30), min(max(top, 0), height - 22)
+        taken.append(free_place(corner, taken, 28, 21))
+        _tag(draw, number, taken[-1], font)
+    draw.text((width + 14, 8), f"{_short(name)}: {len(labels)} regions", "black", font)
+    for number, (_, text) in numbered:
+        _tag(draw, number, (width + 14, 8 + number * LINE), font)
+        draw.text((width + 52, 8 + number * LINE), text or "no label", "black", font)
+    return sheet
 
 
 def write_picture(image: Image.Image, target: Path) -> None:
@@ -47,10 +66,8 @@ def write_picture(image: Image.Image, target: Path) -> None:
         image.save(temporary, "PNG")
 
 
-Label = tuple[list[float], str]  # x1, y1, x2, y2 in pixels as drawn; classes and confidences
-
-
-def _labels(file: FeatureFile, name: str, shown: tuple[int, int]) -> list[Label]:
+def _labels(file: FeatureFile, name: str, shown: tuple[int, int]) -> list[tuple[list[float], str]]:
+    """By region x1, y1, x2, y2 in pixels as drawn, and its classes with their confidences."""
     row = file.rows([name])
     count = int(file.read(row, "counts")[0])
     scale = np.tile(np.divide(shown, file.read(row, "sizes")[0]), 2)
@@ -81,29 +98,6 @@ def _texts(
 def _short(name: str) -> str:
     shown = printable(name)
     return shown if len(shown) <= LONGEST_NAME else shown[: LONGEST_NAME - 1] + "…"
-
-
-def _drawn(image: Image.Image, labels: list[Label], name: str) -> Image.Image:
-    font = ImageFont.load_default(TEXT)
-    width, height = image.size
-    tall = max(height, LINE * (len(labels) + 2))
-    sheet = Image.new("RGB", (width + LIST, tall), "white")
-    sheet.paste(image, (0, 0))
-    draw = ImageDraw.Draw(sheet)
-    numbered = list(enumerate(labels, start=1))
-    for number, (box, _) in reversed(numbered):  # the most confident on top
-        draw.rectangle(box, outline="white", width=5)  # seen on any background
-        draw.rectangle(box, outline=_colour(number), width=3)
-    taken: list[Point] = []
-    for number, ((left, top, _, _), _) in numbered:
-        corner = min(max(left, 0), width - 30), min(max(top, 0), height - 22)
-        taken.append(free_place(corner, taken, 28, 21))
-        _tag(draw, number, taken[-1], font)
-    draw.text((width + 14, 8), f"{_short(name)}: {len(labels)} regions", "black", font)
-    for number, (_, text) in numbered:
-        _tag(draw, number, (width + 14, 8 + number * LINE), font)
-        draw.text((width + 52, 8 + number * LINE), text or "no label", "black", font)
-    return sheet
 
 
 def _colour(number: int) -> str:

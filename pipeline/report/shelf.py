@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ class Shelf:
         self._paths: dict[str, str] = dict(zip(images["image_id"], images["path"], strict=True))
         self._texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
         self._owners = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
-        self._pictures: dict[str, str] = {}
+        self._picture = cache(lambda image_id: thumbnail(self._paths[image_id]))
 
     def captions_of_images(self, captions: Sequence[str]) -> np.ndarray:
         """How many of these captions each of their images has: (images,) int64."""
@@ -47,9 +48,7 @@ class Shelf:
 
     def image(self, image_id: str) -> Entry:
         """An image with its thumbnail; WorkbenchError naming the file when it is not readable."""
-        if image_id not in self._pictures:
-            self._pictures[image_id] = thumbnail(self._paths[image_id])
-        return Entry(image_id, picture=self._pictures[image_id])
+        return Entry(image_id, picture=self._picture(image_id))
 
     def caption(self, caption_id: str) -> Entry:
         return Entry(caption_id, text=self._texts[caption_id])

@@ -91,24 +91,18 @@ def write(index: Any, path: Path) -> None:
         faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
 
 
-def opened(path: Path, number: int, width: int, parameters: Parameters) -> Nearest:
-    """What finds rows in an index file of N vectors of width K, mapped into memory, whose digest is
-    to be verified before: faiss trusts what it reads."""
+def opened(path: Path, parameters: Parameters) -> Nearest:
+    """What finds rows in an index file of such parameters, mapped into memory, whose digest is to
+    be verified before: faiss trusts what it reads."""
     faiss = library()
-    try:
-        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-    except (RuntimeError, MemoryError) as error:
-        raise WorkbenchError(f"{path}: not an index that faiss reads") from error
-    kind = faiss.IndexHNSWFlat if isinstance(parameters, HNSWConfig) else faiss.IndexIVFPQ
-    if not isinstance(index, kind) or (index.ntotal, index.d) != (number, width):
-        raise WorkbenchError(f"{path}: not an index of {number:,} vectors of width {width}")
+    index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     if isinstance(parameters, HNSWConfig):
         index.hnsw.efSearch = parameters.ef_search
     else:
         index.nprobe = parameters.probes
 
     def nearest(vectors: np.ndarray, count: int) -> np.ndarray:
-        rows: np.ndarray = index.search(vectors, min(count, number))[1]
+        rows: np.ndarray = index.search(vectors, min(count, index.ntotal))[1]
         return rows
 
     return nearest

@@ -6,6 +6,7 @@ against exact search. Ids and vectors are those of the score file, whose digests
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,14 @@ import numpy as np
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file, write_json
 from pipeline.search.approximate import build, library, needed, opened, write
-from pipeline.search.index import KINDS, SHORTLIST, Index, read_index
+from pipeline.search.index import KINDS, SHORTLIST, Index, best, read_index
 from pipeline.search.params import SearchConfig
-from pipeline.search.recall import recalls
 from pipeline.storage.groups import GroupFile
 
 NAME = "index.json"
 FORMAT = 1
-MAX_BYTES = 1 << 20  # of index.json
 QUERIES = 1000  # recall is measured with, at most
+BLOCK = 64  # of these scored together
 MADE_FROM = ("checkpoint_sha256", "images_sha256", "captions_sha256")  # as the score file says
 
 
@@ -51,8 +51,11 @@ def write_indexes(
                 continue
             path, (number, width) = folder / f"{name}.faiss", side.embeddings.shape
             write(build(side.embeddings, parameters, seed), path)
-            found = replace(side, nearest=opened(path, number, width, parameters))
-            queries = drawn(sides[other].embeddings, seed)
+            found = replace(side, nearest=opened(path, parameters))
+            others = sides[other].embeddings  # some of which recall is measured with
+            count = min(len(others), QUERIES)
+            rows = np.random.default_rng(seed).choice(len(others), count, replace=False)
+            queries = others[np.sort(rows)]
             with threadpool_limits(limits=1):
                 one, ten = recalls(found, queries, [1, 10])
             part = {"split": split, "kind": kind, **digests(file, split, kind), "number": number}
@@ -80,11 +83,23 @@ def write_indexes(
     return content
 
 
-def drawn(vectors: np.ndarray, seed: int) -> np.ndarray:
-    """Queries (Q, K) to measure recall with: some of N vectors (N, K), by the seed."""
-    count = min(len(vectors), QUERIES)
-    rows = np.random.default_rng(seed).choice(len(vectors), count, replace=False)
-    return vectors[np.sort(rows)]
+def recalls(
+    index: Index, queries: np.ndarray, tops: Sequence[int], count: int = SHORTLIST
+) -> list[float]:
+    """Mean share (0 to 1) of the exact nearest that an index of N vectors, asked for `count`, finds
+    for queries (Q, K) float32, by `tops`. A vector as near as the last of the exact ones counts."""
+    assert index.nearest is not None
+    shares = np.zeros(len(tops))
+    for start in range(0, len(queries), BLOCK):
+        block = queries[start : start + BLOCK]
+        scores = index.embeddings @ block.T  # (N, B)
+        for column, rows in enumerate(index.nearest(block, count)):
+            own = np.ascontiguousarray(scores[:, column])
+            found = own[np.sort(rows[rows >= 0])]
+            found = found[best(found, max(tops))]
+            exact = own[best(own, max(tops))]
+            shares += [(found[:n] >= exact[:n][-1]).sum() / len(exact[:n]) for n in tops]
+    return [float(share) for share in shares / len(queries)]
 
 
 def digests(file: GroupFile, split: str, kind: str) -> dict[str, str]:
@@ -112,17 +127,15 @@ class BuiltIndexes:
         part = self.parts.get(f"{split}_{kind}")
         if part is None:
             return index
-        path, shape = self.folder / f"{split}_{kind}.faiss", (part["number"], part["width"])
+        path = self.folder / f"{split}_{kind}.faiss"
         if not digests(self.file, split, kind).items() <= part.items():
             raise WorkbenchError(f"{path}: an index of other {kind} embeddings", self.remedy)
         if not path.is_file() or sha256_file(path) != part["sha256"]:
             raise WorkbenchError(f"{path}: missing or damaged: not the file built", self.remedy)
-        return replace(index, nearest=opened(path, *shape, self.settings.parameters))
+        return replace(index, nearest=opened(path, self.settings.parameters))
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:
-            if path.stat().st_size > MAX_BYTES:
-                raise ValueError("too large")
             content: dict[str, Any] = json.loads(path.read_bytes())
             recorded = content.pop("sha256")
             if (recorded, content["format"]) != (fingerprint(**content), FORMAT):

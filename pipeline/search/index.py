@@ -99,13 +99,14 @@ class Catalogue:
 
     def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
         self.images, self.captions = images, captions
+        keys = {"image": images["image_id"], "caption": captions["caption_id"]}
+        self._keys = {kind: pd.Index(own) for kind, own in keys.items()}
 
     def rows(self, kind: str, names: Sequence[str]) -> pd.DataFrame:
         """The rows of some images or captions, in the order of their ids."""
         table = self.images if kind == "image" else self.captions
         places = self._keys[kind].get_indexer(pd.Index(names))
-        lost = [name for name, place in zip(names, places, strict=True) if place < 0]
-        if lost:
+        if lost := [name for name, place in zip(names, places, strict=True) if place < 0]:
             text = f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have"
             raise WorkbenchError(f"{text}: they are of different corpora", OUT_OF_STEP)
         return table.iloc[places]
@@ -114,11 +115,6 @@ class Catalogue:
         """The first caption of each image in the order of the corpus; empty where there is none."""
         texts: list[str] = self._first.reindex(list(images), fill_value="").tolist()
         return texts
-
-    @cached_property
-    def _keys(self) -> dict[str, pd.Index]:
-        captions = pd.Index(self.captions["caption_id"])
-        return {"image": pd.Index(self.images["image_id"]), "caption": captions}
 
     @cached_property
     def _first(self) -> pd.Series:

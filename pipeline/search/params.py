@@ -36,8 +36,7 @@ class SearchConfig(Section):
     @property
     def parameters(self) -> HNSWConfig | IVFPQConfig:
         """Those of the chosen kind of index; not of flat, which has none."""
-        parameters: HNSWConfig | IVFPQConfig = getattr(self, self.index)
-        return parameters
+        return self.hnsw if self.index == "hnsw" else self.ivf_pq
 
     @contradictions
     def _models_are_those_of_an_index(self) -> Iterator[InitErrorDetails]:
@@ -47,5 +46,3 @@ class SearchConfig(Section):
         if self.index != "flat" and not self.models:
             text = f"name the models to index, when search.index is {self.index!r}"
             yield wrong_value("models", self.models, text)
-        if len(set(self.models)) < len(self.models):
-            yield wrong_value("models", self.models, "a model is named twice")

@@ -264,7 +264,6 @@ COMPONENTS = "must be a whole number from 1, or none"
         ),
         (search(models=["vse"]), "models = ['vse']: must be [] when search.index is 'flat'"),
         (search(index="ivf_pq"), "search.models = []: name the models to index"),
-        (search(index="hnsw", models=["vse", "vse"]), "a model is named twice"),
         (search(index="hnsw", models=["gpt"]), "'gpt' is no model; allowed are cca, dp_rnn"),
         *(
             ({"corpus__val_images": value}, f"corpus.val_images = {value!r}: {HELD_OUT}")

@@ -55,20 +55,18 @@ def _drops_of(
     embedder: CaptionEmbedder, captions: pd.DataFrame, images: np.ndarray
 ) -> pd.DataFrame:
     """The rows of some captions, each caption whole and shortened embedded in one call."""
-    texts, owners, places, whole = list[list[str]](), list[int](), list[int](), list[int]()
+    texts, owners, rows = list[list[str]](), list[int](), list[tuple[int, str, int]]()
     for owner, words in enumerate(captions["tokens"]):
         known = [place for place, word in enumerate(words) if embedder.knows(word)]
         if len(known) > 1:
-            whole += [len(texts)] * len(known)
+            rows += [(place, words[place], len(texts)) for place in known]
             texts += [list(words), *([*words[:p], *words[p + 1 :]] for p in known)]
             owners += [owner] * (1 + len(known))
-            places += known
     if not texts:
         return pd.DataFrame()
     scores = np.einsum("ck,ck->c", embedder.embed(texts), images[owners])
+    table = pd.DataFrame(rows, columns=["position", "word", "whole"])
+    whole = table.pop("whole")
     left = np.setdiff1d(np.arange(len(texts)), whole)  # the texts that lack a word
-    rows = captions.iloc[np.array(owners)[left]].reset_index(drop=True)
-    words = [tokens[place] for tokens, place in zip(rows["tokens"], places, strict=True)]
-    score = scores[whole]
-    columns = {"position": places, "word": words, "score": score, "drop": score - scores[left]}
-    return rows[["caption_id", "image_id"]].assign(**columns)
+    ids = captions[["caption_id", "image_id"]].iloc[np.array(owners)[left]].reset_index(drop=True)
+    return ids.join(table).assign(score=scores[whole], drop=scores[whole] - scores[left])

@@ -1,6 +1,5 @@
 """Pictures of the analyses as PNG files: one style, and equal content in equal bytes."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,30 +9,21 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pipeline.report.drawing import PLAIN
 from pipeline.runtime.files import atomic_path
-
-# A first start reports that fonts are being looked up.
-logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 TRUE, OTHER, FAINT = "#0a5fa5", "#c8501e", "#8a8a8a"  # told apart also by colour-blind readers
 SERIES = (TRUE, OTHER, "#2a7d46", "#7b4fa3")
 DPI = 150
 UNDATED = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
-_STYLE: dict[Any, Any] = {
-    "text.parse_math": False,  # words and names may hold dollar signs
-    "svg.fonttype": "none",
+_STYLE = PLAIN | {
     "svg.hashsalt": "",
     "font.family": ["DejaVu Sans", "sans-serif"],  # comes with matplotlib: no font of the machine
     "font.size": 10,
     "axes.titlesize": 11,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "grid.color": "#dddddd",
     "lines.linewidth": 1.8,
-    "figure.constrained_layout.use": True,
     "figure.facecolor": "white",
 }
 
@@ -51,11 +41,7 @@ def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
 
 def panels(drawn: Figure, count: int, columns: int = 3, **shared: Any) -> Sequence[Axes]:
     """`count` axes in rows of at most `columns`; what is left of the last row stays empty."""
-    grid = drawn.subplots(rows_of(count, columns), min(count, columns), squeeze=False, **shared)
+    grid = drawn.subplots(-(-count // columns), min(count, columns), squeeze=False, **shared)
     for axes in grid.ravel()[count:]:
         axes.set_visible(False)
     return list(grid.ravel()[:count])
-
-
-def rows_of(count: int, columns: int = 3) -> int:
-    return -(-count // columns)

@@ -12,7 +12,7 @@ from pipeline.evaluation.correlation import Correlation
 from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.figures import logarithmic
-from vse_workbench.analysis.drawing import FAINT, OTHER, SERIES, TRUE, panels, picture, rows_of
+from vse_workbench.analysis.drawing import FAINT, OTHER, SERIES, TRUE, panels, picture
 
 WIDTH = 3.6  # inches of a panel
 
@@ -20,7 +20,7 @@ WIDTH = 3.6  # inches of a panel
 def draw_separation(path: Path, found: Mapping[str, Separation]) -> None:
     """P and Q of every model, one panel each, their overlap S in the title."""
     columns = min(len(found), 3)
-    with picture(path, WIDTH * columns, 0.5 + 2.6 * rows_of(len(found))) as drawn:
+    with picture(path, WIDTH * columns, 0.5 + 2.6 * -(-len(found) // 3)) as drawn:
         for axes, (label, separated) in zip(panels(drawn, len(found)), found.items(), strict=True):
             edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
             true, others = separated.densities
@@ -39,7 +39,7 @@ def draw_separation(path: Path, found: Mapping[str, Separation]) -> None:
 def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
     """The matrix of every label, one panel each on one scale from -1 to 1."""
     columns = 2 if len(found) in (2, 4) else min(len(found), 3)
-    with picture(path, 0.8 + WIDTH * columns, 3.7 * rows_of(len(found), columns)) as drawn:
+    with picture(path, 0.8 + WIDTH * columns, 3.7 * -(-len(found) // columns)) as drawn:
         axes_of = panels(drawn, len(found), columns)
         for axes, (label, correlation) in zip(axes_of, found.items(), strict=True):
             image = axes.imshow(correlation.matrix, cmap="RdBu_r", vmin=-1, vmax=1)

@@ -49,9 +49,6 @@ def new_content(folder: Path) -> Iterator[Path]:
         new = [path for path in Path(made).rglob("*") if path.is_file()]
         for path in sorted(new, key=lambda path: path.name == CONFIG):
             publish(path, folder / path.relative_to(made))
-    words = folder / NAMES["text"]
-    if words.is_dir() and not any(words.iterdir()):
-        words.rmdir()
 
 
 def _earlier(folder: Path) -> list[Path]:
@@ -64,9 +61,8 @@ def _earlier(folder: Path) -> list[Path]:
         own = [folder / CONFIG]
     except WorkbenchError:
         known, own = {}, []
-    for path in there:
-        if path.is_file() and known.get(path.relative_to(folder).as_posix()) == sha256_file(path):
-            own.append(path)
+    files = {path.relative_to(folder).as_posix(): path for path in there if path.is_file()}
+    own += [path for name, path in files.items() if known.get(name) == sha256_file(path)]
     if strange := [path.relative_to(folder) for path in there if path not in own]:
         text = f"holds files that no export wrote, or that changed since: {listing(strange)}"
         raise WorkbenchError(f"{folder}: {text}", "choose a new folder, or take them out")
@@ -88,10 +84,11 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
         made["text"] = _copied(files["text"] / VOCABULARY, words)
     else:
         made["text"] = _first_row(files["text"], folder / NAMES["sentences"])
-    said, entries = checkpoint.description, {}
-    for name, path in made.items():
-        place = path.relative_to(folder).as_posix()
-        entries[name] = {"path": place, "sha256": sha256_file(path)}
+    said = checkpoint.description
+    entries = {
+        name: {"path": path.relative_to(folder).as_posix(), "sha256": sha256_file(path)}
+        for name, path in made.items()
+    }
     return {
         "format": FORMAT,
         "model": said.model,

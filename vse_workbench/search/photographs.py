@@ -39,9 +39,9 @@ def search_folder(embedder: Embedder, folder: Path, vector: np.ndarray, top: int
         raise WorkbenchError(f"{folder}: no image in it; {', '.join(FORMATS)} are read")
     paths = [str(path) for key, path in files.items() if key in vectors]
     scores = np.stack([vectors[key] for key in files if key in vectors]) @ vector
-    hits = [(float(scores[row]), paths[row]) for row in best(scores, top)]
-    ranked = [Hit(rank, score, path, "", path) for rank, (score, path) in enumerate(hits, start=1)]
-    return Answer("image", len(paths), ranked)
+    ranked = enumerate(best(scores, top), start=1)
+    hits = [Hit(n, float(scores[row]), paths[row], "", paths[row]) for n, row in ranked]
+    return Answer("image", len(paths), hits)
 
 
 def _embedded(
@@ -100,8 +100,7 @@ def _cache(embedder: Embedder, folder: Path) -> Path:
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if not os.path.isabs(caches):
         raise WorkbenchError(f"{caches}: no folder for caches", "set XDG_CACHE_HOME=/path/of/one")
-    root = str(folder.resolve())
-    key = fingerprint(version=VERSION, model=embedder.export_sha256, folder=root)
+    key = fingerprint(version=VERSION, model=embedder.export_sha256, folder=str(folder.resolve()))
     return Path(caches, "vse-workbench", f"{key}.h5")
 
 

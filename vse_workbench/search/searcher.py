@@ -10,14 +10,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.base.queries import (
-    Files,
-    Query,
-    VectorQueries,
-    open_queries,
-    query_files,
-    rescored,
-)
+from models.base import queries
+from models.base.queries import Files, Query
 from models.base.registry import models_with
 from models.base.texts import Tell
 from pipeline.corpus.tables import load_captions, load_images
@@ -61,7 +55,7 @@ def scored_models() -> dict[str, Files]:
     """The models that can be searched with and have scored the corpus, each with its files;
     WorkbenchError for none."""
     able = models_with("queries", "queries")
-    files = {name: query_files(name) for name in able}
+    files = {name: queries.query_files(name) for name in able}
     found = {name: own for name, own in files.items() if own["output"].is_file()}
     if not found:
         raise WorkbenchError(f"no scores of {listing(able)}", "train one: dvc repro score@vse")
@@ -70,9 +64,8 @@ def scored_models() -> dict[str, Files]:
 
 def best_model() -> str:
     """The searchable model with the largest validation rsum, told on standard error."""
-    files = scored_models().items()
-    found = {name: read_checkpoint(own["checkpoint"], name) for name, own in files}
-    rsums = {name: own.description.val_rsum for name, own in found.items()}
+    files = {name: own["checkpoint"] for name, own in scored_models().items()}
+    rsums = {name: read_checkpoint(path, name).description.val_rsum for name, path in files.items()}
     best = max(rsums, key=rsums.__getitem__)
     told = f"has the largest validation rsum ({rsums[best]:.1f}) of {listing(rsums)}"
     say(f"searching with {best}, which {told}; --model chooses another")
@@ -116,7 +109,7 @@ class Searcher:
         settings: SearchConfig | None = None,
     ) -> None:
         self.name, self.wordnet = name, wordnet
-        self.model, self.files, checkpoint = open_queries(name, device, exported)
+        self.model, self.files, checkpoint = queries.open_queries(name, device, exported)
         self.sha256 = checkpoint.sha256
         self.val_rsum: float | None = checkpoint.description.val_rsum
         images, captions = load_images(self.files["images"]), load_captions(self.files["captions"])
@@ -150,8 +143,7 @@ class Searcher:
 
     def _read_scores(self, split: str) -> SplitScores:
         say(f"{self.name}: reading the scores of {split}, which other criteria look at")
-        needed_by = "a criterion other than naive"
-        return read_scores(self.files["output"], split, needed_by=needed_by)
+        return read_scores(self.files["output"], split, needed_by="a criterion other than naive")
 
     def _built_indexes(self, settings: SearchConfig) -> BuiltIndexes | None:
         """The indexes that params.yaml asks for; None, and a line, where none are built yet."""
@@ -167,7 +159,7 @@ class Searcher:
     def _answer(
         self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
     ) -> Answer:
-        near, scores = rescored(index, query, max(question.top, question.shortlist))
+        near, scores = queries.rescored(index, query, max(question.top, question.shortlist))
         if len(near.ids) < (wanted := min(question.top, len(index.ids))):
             few = f"the index found {len(near.ids)} of {wanted}; more with search.ivf_pq.probes"
             notes.append(f"{few} or search.hnsw.ef_search raised")
@@ -199,7 +191,7 @@ class Reranker(Searcher):
     """The best `top` of one searcher, in the order of another, whose model scores pairs."""
 
     def __init__(self, name: str, first: Searcher, second: Searcher, top: int) -> None:
-        kinds = [isinstance(each.model, VectorQueries) for each in (first, second)]
+        kinds = [isinstance(each.model, queries.VectorQueries) for each in (first, second)]
         if kinds != [True, False]:
             raise WorkbenchError(
                 f"rerank.{name}: a search takes a model of vectors first (vse, say) and one of "

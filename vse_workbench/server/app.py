@@ -25,7 +25,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.search.index import Hit
 from vse_workbench.search.searcher import Answer, Question, Reranker, Searcher, as_dict
 from vse_workbench.server.attention import AttentionPictures
-from vse_workbench.server.bodies import MAX_TEXT, body_of, file_of, is_json, texts_of
+from vse_workbench.server.bodies import MAX_TEXT, body_of, file_of, texts_of
 from vse_workbench.server.guard import ERRORS, Guard, explained
 
 TITLE = "VSE Workbench: search"
@@ -35,6 +35,8 @@ EXAMPLES, SHOWN = 6, 12  # captions and images of the page before the first sear
 THUMBNAILS = 4096  # pictures that are kept, some kB each
 QUALITY = 85  # of JPEG
 T = TypeVar("T")
+# what a request asks about: a text, a batch of texts, or an image yet to decode
+Given = str | list[str] | Callable[[], Image.Image]
 
 Model = Annotated[str | None, Query(description="One of /api/models; by default the best.")]
 Split = Annotated[str, Query(description="Split of the corpus that is searched.")]
@@ -52,28 +54,6 @@ class Limits:
     upload: int = 10_000_000
     pixels: int = 50_000_000
     seconds: float = 30.0
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a request asks about: texts, of a batch or a single one, or an image yet to decode."""
-
-    texts: Sequence[str] = ()
-    image: Callable[[], Image.Image] | None = None
-    batch: bool = False
-
-    def each(self, of_text: Callable[[str], T], of_image: Callable[[Image.Image], T]) -> list[T]:
-        """What is made of every text, or of the image; an error names its text of a batch."""
-        if self.image is not None:
-            return [of_image(self.image())]
-        made = []
-        for number, text in enumerate(self.texts):
-            try:
-                made.append(of_text(text))
-            except WorkbenchError as error:
-                place = f"texts[{number}]: " if self.batch else ""
-                raise WorkbenchError(f"{place}{error.message}") from None
-        return made
 
 
 class SearchServer:
@@ -215,15 +195,11 @@ class SearchServer:
 
     async def _found(self, model: str | None, given: Given, asked: Question) -> dict[str, Any]:
         began, searcher = time.perf_counter(), self._searcher(model)
-
-        def work() -> list[Answer]:
-            return given.each(
-                lambda text: searcher.of_text(text, asked),
-                lambda image: searcher.of_image(image, asked),
-            )
-
-        answers = await self._computed(work)
-        texts: Sequence[str | None] = given.texts or [None]
+        of_text, of_image = (
+            partial(of, question=asked) for of in (searcher.of_text, searcher.of_image)
+        )
+        answers: list[Answer] = await self._computed(lambda: each_of(given, of_text, of_image))
+        texts = given if isinstance(given, list) else [given if isinstance(given, str) else None]
         told = {
             "model": searcher.name,
             "split": asked.split,
@@ -240,7 +216,7 @@ class SearchServer:
             }
             for text, answer in zip(texts, answers, strict=True)
         ]  # fmt: skip
-        if not given.batch:
+        if not isinstance(given, list):
             return told | each[0]
         named = [{"text": text} | answer for text, answer in zip(texts, each, strict=True)]
         return told | {"answers": named}
@@ -248,7 +224,9 @@ class SearchServer:
     async def _embedded(self, model: str | None, given: Given) -> dict[str, Any]:
         searcher = self._searcher(model)
         made = await self._computed(
-            lambda: given.each(searcher.text_query, lambda one: (searcher.model.of_image(one), []))
+            lambda: each_of(
+                given, searcher.text_query, lambda one: (searcher.model.of_image(one), [])
+            )
         )
         vectors = np.stack([query.vector for query, _ in made])
         notes = [note for _, notes in made for note in notes]
@@ -256,7 +234,7 @@ class SearchServer:
             notes.append(f"{searcher.name} compares parts: these vectors only choose a shortlist")
         return {
             "model": searcher.name,
-            "kind": "image" if given.image else "text",
+            "kind": "image" if callable(given) else "text",
             "shape": vectors.shape,
             "embeddings": vectors.tolist(),
             "notes": notes,
@@ -266,18 +244,16 @@ class SearchServer:
         if (text is None) == (image is None):
             raise WorkbenchError("give either text or image")
         if image is None:
-            return Given([str(text)])
-        path = self._path(image)
-        return Given(image=lambda: open_rgb(path, self.limits.pixels))
+            return str(text)
+        return partial(open_rgb, self._path(image), self.limits.pixels)
 
     async def _sent(self, request: Request) -> Given:
         """What the body of a request asks about."""
         body = await body_of(request, self.limits.upload, self.limits.seconds)
         kind = request.headers.get("content-type", "")
-        if is_json(kind):
-            return Given(texts_of(body), batch=True)
-        data, pixels = file_of(body, kind), self.limits.pixels
-        return Given(image=lambda: decode_rgb(data, "the uploaded file", pixels))
+        if kind.partition(";")[0].strip().lower() == "application/json":
+            return texts_of(body)
+        return partial(decode_rgb, file_of(body, kind), "the uploaded file", self.limits.pixels)
 
     def _searcher(self, model: str | None) -> Searcher:
         name = self.best if model is None else model
@@ -306,6 +282,21 @@ class SearchServer:
             where = {"model": model, "text": text, "image": own, "split": split}
             told["attention"] = f"/attention?{urlencode(where)}"
         return told
+
+
+def each_of(
+    given: Given, of_text: Callable[[str], T], of_image: Callable[[Image.Image], T]
+) -> list[T]:
+    """What is made of every text, or of the image; an error names its text of a batch."""
+    if not isinstance(given, list):
+        return [of_text(given) if isinstance(given, str) else of_image(given())]
+    made = []
+    for number, text in enumerate(given):
+        try:
+            made.append(of_text(text))
+        except WorkbenchError as error:
+            raise WorkbenchError(f"texts[{number}]: {error.message}") from None
+    return made
 
 
 def page(name: str, _: Request) -> Response:

@@ -48,11 +48,6 @@ async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     return b"".join(parts)
 
 
-def is_json(content_type: str) -> bool:
-    """Whether a body is a batch of texts; any other is an image."""
-    return content_type.partition(";")[0].strip().lower() == "application/json"
-
-
 def texts_of(body: bytes) -> list[str]:
     """The texts of a batch; RequestValidationError for anything else."""
     try:

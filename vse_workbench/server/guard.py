@@ -1,6 +1,5 @@
 """What holds for every answer of the server: who may ask, what a browser may do, errors in JSON."""
 
-import asyncio
 import json
 import logging
 import re
@@ -35,7 +34,6 @@ ERRORS = (
     ClientDisconnect,
     Exception,
 )
-HEADER_SECONDS = 10.0
 log = logging.getLogger("uvicorn.error")
 
 
@@ -65,21 +63,7 @@ class Guard:
 
 
 class Protocol(H11Protocol):
-    """HTTP of uvicorn, whose answer to what is not HTTP is JSON too, and which waits a limited time
-    for the headers of a request: uvicorn itself waits for ever."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Close the connection if no headers come."""
-        super().connection_made(transport)
-        self.late = self.loop.call_later(HEADER_SECONDS, self.timeout_keep_alive_handler)
-
-    def data_received(self, data: bytes) -> None:
-        """Read a part of a request; the time counts from the first part of its headers."""
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self.late.cancel()
-        elif self.late.cancelled():
-            self.late = self.loop.call_later(HEADER_SECONDS, self.timeout_keep_alive_handler)
+    """HTTP of uvicorn, whose answer to what is not HTTP is JSON too."""
 
     def send_400_response(self, msg: str) -> None:
         """Answer what cannot be read, where an answer can still be sent, and close."""

@@ -94,7 +94,6 @@ def test_other_files_are_not_metrics(tmp_path):
     for other, key in (
         ({"naive": {"i2t": {}}}, r"naive\.i2t\.r1"),
         ({"csls": {}}, r"csls\.i2t\.r1"),
-        ({"extended": {}}, r"extended\.naive\.i2t\.r1"),
     ):
         put_model(tmp_path, "vse", 1.0, **other)
         with pytest.raises(WorkbenchError, match=rf"not a metrics file: {key} is missing"):

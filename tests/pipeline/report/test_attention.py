@@ -91,7 +91,7 @@ def test_order_and_weights_are_drawn_by_colour(tmp_path):
         pair = made_pair(region_weights=np.array(shares, np.float32))
         assert labels(np.asarray(weighed(image, pair, 320))) == expected
         figure = attention_figure(RankedPair(pair, 1, True), tmp_path / "a.png", "x")
-        assert figure.weighed.startswith("data:image/jpeg;base64")
+        assert figure["weighed"].startswith("data:image/jpeg;base64")
         low = draw_attention(made_pair(), tmp_path / "a.png", "x").height
         assert draw_attention(pair, tmp_path / "a.png", "x").height > low + 200
 
@@ -101,16 +101,16 @@ def test_a_figure_has_a_picture_for_every_word(tmp_path):
     shares = np.array([0.5, 0.25, 0.25], np.float32)
     pair = RankedPair(made_pair(word_weights=shares), 2, True)
     figure = attention_figure(pair, tmp_path / "a.png", "Left or right.")
-    assert [word.word for word in figure.words] == pair.attention.words
-    assert [word.share for word in figure.words] == [1, 0.5, 0.5]
-    assert "from (0, 0) to (40, 20), weight 0.90" in figure.words[0].text
-    assert "from (40, 20) to (80, 40), weight 0.80" in figure.words[1].text
-    for uri in [figure.whole, *[word.picture for word in figure.words]]:
+    assert [word["word"] for word in figure["words"]] == pair.attention.words
+    assert [word["share"] for word in figure["words"]] == [1, 0.5, 0.5]
+    assert "from (0, 0) to (40, 20), weight 0.90" in figure["words"][0]["text"]
+    assert "from (40, 20) to (80, 40), weight 0.80" in figure["words"][1]["text"]
+    for uri in [figure["whole"], *[word["picture"] for word in figure["words"]]]:
         picture = Image.open(io.BytesIO(base64.b64decode(uri.split(",")[1])))
         assert picture.width == 2 * picture.height
     plain = attention_figure(RankedPair(made_pair(), 2, True), tmp_path / "a.png", "x")
-    assert [word.share for word in plain.words] == [None] * 3
-    assert plain.weighed is None
+    assert [word["share"] for word in plain["words"]] == [None] * 3
+    assert plain["weighed"] is None
 
 
 @pytest.mark.parametrize("count", [1, 14])
@@ -138,7 +138,7 @@ def test_regions_that_are_none(tmp_path):
     pair = made_pair(**shapes, order=none.astype(int), region_weights=none)
     assert draw_attention(pair, tmp_path / "a.png", "x").height > 400
     figure = attention_figure(RankedPair(pair, 1, True), tmp_path / "a.png", "x")
-    assert "no region" in figure.words[0].text
+    assert "no region" in figure["words"][0]["text"]
 
 
 def test_the_page_shows_true_pairs_and_one_wrong_one_before_its_own():

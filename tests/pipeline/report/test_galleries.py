@@ -8,8 +8,7 @@ from report_world import made_scores, page_of, put_corpus, put_model, taken_apar
 
 from pipeline.evaluation.findings import read_findings
 from pipeline.evaluation.look import SUCCESSES
-from pipeline.report.galleries import ShownHit
-from pipeline.report.shelf import Entry
+from pipeline.report.galleries import shown_score
 
 PERSONS = [f"p{n // 2}" for n in range(12)]  # two images each: two true items for a caption
 
@@ -50,4 +49,4 @@ def test_the_page_shows_the_hits_with_failures_first(tmp_path):
     ("score", "shown"), [(0.53249, "0.532"), (0.0, "0.000"), (2e-6, "2.0e-06"), (-7e4, "-7.0e+04")]
 )
 def test_scores_of_any_scale_can_be_told_apart(score, shown):
-    assert ShownHit(Entry("a"), 1, score, True).shown_score == shown
+    assert shown_score(score) == shown

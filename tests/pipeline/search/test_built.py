@@ -10,10 +10,9 @@ from commands import refusal
 
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.search.approximate import build, opened, write
-from pipeline.search.built import NAME, BuiltIndexes, write_indexes
+from pipeline.search.built import NAME, BuiltIndexes, recalls, write_indexes
 from pipeline.search.index import Index, best, read_index
 from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
-from pipeline.search.recall import recalls
 
 IMAGES, CAPTIONS, WIDTH = 300, 700, 16
 SHA = "a" * 64
@@ -86,7 +85,7 @@ def test_recall_is_what_a_loop_counts(world, kind):
     chosen = settings(kind)
     exact = read_index(world / "vse.h5", "test", "image", SHA)
     path = world / kind / "test_image.faiss"
-    near = Index(exact.ids, exact.embeddings, opened(path, IMAGES, WIDTH, chosen.parameters))
+    near = Index(exact.ids, exact.embeddings, opened(path, chosen.parameters))
     queries = vectors(70, 9)
     for count in (10, 40):
         found = near.nearest(queries, count)
@@ -124,7 +123,7 @@ def test_what_is_found_has_exact_scores_in_the_order_of_ties(world, tmp_path, ki
     ).parameters
     write(build(rows, every, 0), tmp_path / "all.faiss")
     exact = Index([str(row) for row in range(IMAGES)], rows)
-    near = Index(exact.ids, rows, opened(tmp_path / "all.faiss", IMAGES, WIDTH, every))
+    near = Index(exact.ids, rows, opened(tmp_path / "all.faiss", every))
     for query in vectors(20, 5):
         sides = [index.candidates(query, IMAGES) for index in (exact, near)]
         tops = [[found.ids[row] for row in best(scores, 150)] for found, scores in sides]
@@ -185,13 +184,3 @@ def test_damaged_files_are_refused(world, tmp_path):
     for text in ("", "[]", "[" * 100_000, "\xff", json.dumps(said | {"seed": 9}), " " * (2 << 20)):
         (folder / NAME).write_text(text, encoding="latin-1")
         assert "damaged" in refusal(BuiltIndexes, *opening), text[:50]
-
-
-def test_a_file_of_another_index_with_a_digest_that_fits(world, tmp_path):
-    for kind, parameters in (("ivf_pq", HNSW), ("hnsw", IVF_PQ)):
-        path = world / kind / "test_image.faiss"
-        assert "not an index of 300" in refusal(opened, path, IMAGES, WIDTH, parameters)
-    path = world / "hnsw/test_image.faiss"
-    assert "not an index of 301" in refusal(opened, path, 301, WIDTH, HNSW)
-    (tmp_path / "x.faiss").write_bytes(b"IxFI" + bytes(80))
-    assert "not an index" in refusal(opened, tmp_path / "x.faiss", IMAGES, WIDTH, HNSW)

@@ -1,6 +1,5 @@
 """The search server answers what the command answers, and every other request with one line."""
 
-import asyncio
 import html
 import io
 import json
@@ -8,14 +7,12 @@ import re
 import shlex
 import struct
 import zlib
-from functools import partial
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-import uvicorn
 from commands import run_command
 from fastapi.testclient import TestClient
 from PIL import Image
@@ -28,7 +25,6 @@ from vse_workbench.commands import search
 from vse_workbench.search.searcher import Reranker, Searcher
 from vse_workbench.server.app import Limits, SearchServer
 from vse_workbench.server.attention import AttentionPictures
-from vse_workbench.server.guard import Protocol, failure
 
 CPU = torch.device("cpu")
 LIMITS = Limits(upload=100_000, pixels=1_000_000)
@@ -390,28 +386,3 @@ def test_the_corpus_may_have_any_ids(read_only):
     every = client.get("/api/search", params={"model": "vse", "text": TEXT}).json()["hits"]
     (hit,) = [each for each in every if each["id"] == odd]
     assert client.get(hit["image"]).headers["content-type"] == "image/jpeg"
-
-
-def test_who_sends_no_whole_headers_is_not_waited_for(monkeypatch):
-    """Nothing at all, and a part of the first and of a second request."""
-    monkeypatch.setattr("vse_workbench.server.guard.HEADER_SECONDS", 0.05)
-
-    async def answer(scope, receive, send):
-        await failure(404, "none")(scope, receive, send)
-
-    async def closed_after(requests, begun):
-        config = uvicorn.Config(answer, log_level="error", timeout_keep_alive=60)
-        config.load()
-        make = partial(Protocol, config, uvicorn.server.ServerState(), {})
-        server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        for _ in range(requests):
-            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert b" 404 " in await reader.readuntil(b'{"detail":"none"}')
-        writer.write(begun)
-        assert await asyncio.wait_for(reader.read(), 30) == b""  # the server has closed
-        writer.close()
-        server.close()
-
-    for requests, begun in ((0, b""), (0, b"GET / HT"), (1, b"GET / HT")):
-        asyncio.run(closed_after(requests, begun))
