@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.tables import load_relevance
+from pipeline.corpus.tables import RELEVANCE, read_table
 from pipeline.evaluation.criterion import make_criteria
 from pipeline.evaluation.figures import plain_rows, rounded
 from pipeline.evaluation.file import write_ranks
@@ -62,7 +62,7 @@ def evaluated(
                 f"corpus.positives = {positives}, without --relevance: the pairs are missing",
                 "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
             )
-        table = load_relevance(relevance)
+        table = read_table(relevance, RELEVANCE)
         pairs = relevance_of(positives, table, split.image_ids, split.caption_ids)
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
     with spread_over(split, params.runtime.processes) as found:
