@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.tables import load_relevance
+from pipeline.corpus.tables import RELEVANCE, read_table
 from pipeline.evaluation.criterion import make_criteria
 from pipeline.evaluation.figures import plain_rows, rounded
 from pipeline.evaluation.file import write_ranks
@@ -50,7 +50,8 @@ def evaluated(
     set_threads(params.runtime.threads)
     settings, inference = params.evaluation, params.inference.model_dump()
     names = inference.pop("criteria")
-    if isinstance(whole.scores, Reranked):  # others look at pairs that the second never scores
+    is_reranked = isinstance(whole.scores, Reranked)
+    if is_reranked:  # others look at pairs that the second never scores
         names = ["naive"]
     criteria = make_criteria(names, **inference)
     split = first_images(whole, settings.subset)
@@ -61,7 +62,7 @@ def evaluated(
                 f"corpus.positives = {positives}, without --relevance: the pairs are missing",
                 "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
             )
-        table = load_relevance(relevance)
+        table = read_table(relevance, RELEVANCE)
         pairs = relevance_of(positives, table, split.image_ids, split.caption_ids)
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
     with spread_over(split, params.runtime.processes) as found:
@@ -72,7 +73,8 @@ def evaluated(
     naive = dict[str, Any]()  # beside the recalls
     if "shortlist" in source:
         content["shortlist"] = count = source["shortlist"]
-        if count < len(whole.image_ids) and "members" not in source:  # an average has no list
+        is_own = not is_reranked and "members" not in source  # of these scores, not of a part's
+        if is_own and count < len(whole.image_ids):
             naive["in_shortlist"] = shortlist_recall(whole, split, count)
     if "correlation" in source:
         naive["correlation"] = source["correlation"]

@@ -23,9 +23,9 @@ from models.dual_path.params import PseudoClassesConfig
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
 from models.ranking import LOSSES, warms_up
 from models.ranking.params import RankingConfig
-from pipeline.dataset import READERS, brings_boxes
+from pipeline.dataset import READERS
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
-from pipeline.evaluation.criteria import needs_matrix
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.regions.params import RegionsConfig
@@ -110,8 +110,8 @@ class CommonParams(Section):
             if name not in model_names():
                 text = f"{name!r} is no model; allowed are {', '.join(model_names())}"
                 yield wrong_value("search.models", self.search.models, text)
-        for name in filter(needs_matrix, self.inference.criteria):
-            if self.scoring.keep == "embeddings":
+        for name in self.inference.criteria:
+            if self.scoring.keep == "embeddings" and CRITERIA.constant(name, "WHOLE_MATRIX"):
                 text = f"inference.criteria names {name}, which needs the whole matrix"
                 yield wrong_value("scoring.keep", "embeddings", f"{text}; keep scores")
 
@@ -136,7 +136,7 @@ class CommonParams(Section):
                     yield wrong_value(f"{name}.training.{key}", epochs, text)
 
     def _detector_and_what_it_serves(self) -> Iterator[InitErrorDetails]:
-        if self.detector.weights == "train" and not brings_boxes(self.dataset):
+        if self.detector.weights == "train" and not READERS.constant(self.dataset, "BOXES"):
             text = f"the dataset {self.dataset!r} has no boxes to learn from; "
             text += "set it to random or to the path of a detector's weights"
             yield wrong_value("detector.weights", "train", text)

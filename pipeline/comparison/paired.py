@@ -71,7 +71,7 @@ def shared_rows(runs: Sequence[QueryRanks]) -> tuple[Metric, ...]:
 def figures_of(run: QueryRanks, metrics: Sequence[Metric]) -> list[float]:
     """What a run reaches in the columns of these metrics."""
     folds = [summarise(fold.measured, metrics) for fold in measured_folds(run)]
-    return values_of(average(folds, metrics), metrics)
+    return values_of(average(folds), metrics)
 
 
 def measured_folds(run: QueryRanks) -> list[MeasuredFold]:

@@ -83,10 +83,6 @@ def load_boxes(path: Path) -> pd.DataFrame:
     return read_table(path, BOXES)
 
 
-def load_relevance(path: Path) -> pd.DataFrame:
-    return read_table(path, RELEVANCE)
-
-
 def in_split(table: pd.DataFrame, split: str) -> pd.DataFrame:
     """The rows of one split, numbered from 0; WorkbenchError when unknown or empty."""
     if split not in SPLITS:

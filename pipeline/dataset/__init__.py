@@ -17,13 +17,3 @@ READERS = Registry("pipeline.readers", "reader", "read", "read(raw, out, options
 POSITIVES = Registry(
     "pipeline.positives", "list of positives", "read", "read(place, threshold) -> DataFrame"
 )
-
-
-def brings_boxes(reader: str) -> bool:
-    """Whether a reader brings boxes; WorkbenchError for a name that is none."""
-    return bool(READERS.constant(reader, "BOXES", False))
-
-
-def signs_of(reader: str) -> tuple[str, ...]:
-    """By which files a reader is known, globs; WorkbenchError for a name that is none."""
-    return tuple(READERS.constant(reader, "SIGNS", ()))

@@ -1,7 +1,7 @@
 """From what a reader found to a corpus that the rest can rely on: the one place of all checks."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -132,23 +132,25 @@ def _links_out(root: str, name: str) -> bool:
 def _assemble(
     source: Source, images: pd.DataFrame, captions: pd.DataFrame, rejects: pd.DataFrame
 ) -> Corpus:
-    place = images["split"].map({split: n for n, split in enumerate(SPLITS)})
-    images = images.loc[place.sort_values(kind="stable").index].reset_index(drop=True)
+    images = _in_order_of("split", images, {split: n for n, split in enumerate(SPLITS)})
     missing = [split for split in SPLITS if split not in set(images["split"])]
     if missing:
         raise WorkbenchError(
             f"{source.root}: no images in split {', '.join(missing)}",
             "each of train, val and test needs images with captions",
         )
-    row = pd.Series(images.index, index=images["image_id"])
-    captions = captions[captions["image_id"].isin(row.index)]
-    order = captions["image_id"].map(row).sort_values(kind="stable").index
-    captions = captions.loc[order].reset_index(drop=True)
+    rows = dict(zip(images["image_id"], images.index, strict=True))
+    captions = _in_order_of("image_id", captions, rows)
     captions["split"] = captions["image_id"].map(images.set_index("image_id")["split"])
     boxes = source.boxes
     if boxes is None:
         boxes = pd.DataFrame({name: [] for name in BOXES.names})
-    boxes = boxes[boxes["image_id"].isin(row.index)]
-    boxes = boxes.loc[boxes["image_id"].map(row).sort_values(kind="stable").index]
+    boxes = _in_order_of("image_id", boxes, rows)
     listed = rejects.rename(columns={"image_id": "file"})[["file", "reason"]]
-    return Corpus(images, captions, boxes.reset_index(drop=True), listed)
+    return Corpus(images, captions, boxes, listed)
+
+
+def _in_order_of(key: str, table: pd.DataFrame, places: Mapping[str, int]) -> pd.DataFrame:
+    """The rows whose key has a place, in the order of the places, numbered from 0."""
+    order = table[key].map(places).dropna().sort_values(kind="stable").index
+    return table.loc[order].reset_index(drop=True)

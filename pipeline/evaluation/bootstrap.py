@@ -47,7 +47,7 @@ def summarised(
     figures, intervals, measured = {}, {}, {}
     for name, folds in found.items():
         each = [summarise(fold.measured, metrics) for fold in folds]
-        figures[name] = rounded(average(each, metrics))
+        figures[name] = rounded(average(each))
         if resamples:
             limits = bootstrap_intervals(folds, resamples, confidence, seed, metrics)
             intervals[name] = rounded(limits)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.criteria import CRITERIA, is_transductive
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.reductions import FLOAT32_LIMIT, QUERIES, largest_score
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranking import Direction
@@ -29,7 +29,8 @@ class Criterion:
 
     @property
     def transductive(self) -> bool:
-        return is_transductive(self.name)
+        """Whether the score of a pair depends on the other queries of the set."""
+        return bool(CRITERIA.constant(self.name, "TRANSDUCTIVE", True))
 
     def rescored(self, scores: np.ndarray, direction: Direction) -> np.ndarray:
         """The scores (N, M) to rank for one direction, float32; of naive the same array.

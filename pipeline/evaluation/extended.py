@@ -89,5 +89,5 @@ def extended_of(
         intervals=intervals,
         measured=measured,
         queries={way: np.sort(numbers) for way, numbers in rows.items()},
-        chance=rounded(average([extended_chance(fold.pairs) for fold in folds], EXTENDED)),
+        chance=rounded(average([extended_chance(fold.pairs) for fold in folds])),
     )

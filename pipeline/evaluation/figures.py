@@ -134,12 +134,11 @@ def _summary(
     return ways | {"rsum": sum(ways[way][name] for way in DIRECTIONS for name in RECALLS)}
 
 
-def average(
-    summaries: Sequence[Mapping[str, Any]], metrics: Sequence[Metric] | None = None
-) -> dict[str, Any]:
+def average(summaries: Sequence[Any]) -> Any:
     """Mean of every figure over the folds' summaries."""
-    folds = [values_of(summary, metrics) for summary in summaries]
-    return summary_of([float(np.mean(figures)) for figures in zip(*folds, strict=True)], metrics)
+    if isinstance(summaries[0], Mapping):
+        return {name: average([figures[name] for figures in summaries]) for name in summaries[0]}
+    return float(np.mean(summaries))
 
 
 def rounded(figures: Any) -> Any:
@@ -174,7 +173,7 @@ def extended_chance(relevance: Relevance) -> dict[str, Any]:
     counts = {way: np.count_nonzero(own, axis=1) for way, own in grades.items()}
     return _summary(
         lambda way, metric: metric.chance(
-            (grades if metric.graded else counts)[way], positives[way].num_items
+            (grades if metric.graded else counts)[way], positives[way].size[1]
         ),
         extended_rows(),
     )

@@ -93,7 +93,7 @@ def evaluate(
         if criterion.transductive:
             figures[criterion.name] = {"transductive": True, **figures[criterion.name]}
     levels = [chance_level(images[p["i2t"]], captions[p["t2i"]], metrics) for p in parts]
-    chance = average(levels, metrics)
+    chance = average(levels)
     cut = test_images if test_images and len(images) < test_images else None
     extended = None
     if lists := [one for one in judged if one]:

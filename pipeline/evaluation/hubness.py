@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 CLASSES = ("0", "1", "2 to 4", "5 to 9", "10 or more")  # every item is in one
-MOST = np.inf
-TABLE = {"0": (0, 0), "1": (1, 1), ">=2": (2, MOST), ">=5": (5, MOST), ">=10": (10, MOST)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +20,8 @@ class Hubness:
     @property
     def table(self) -> dict[str, int]:
         """Items whose count is 0, 1, >= 2, >= 5 and >= 10 (kNN-margin paper, table 5)."""
-        counts, ends = self.counts, TABLE.items()
-        return {n: int(((counts >= low) & (counts <= high)).sum()) for n, (low, high) in ends}
+        few = {str(n): int((self.counts == n).sum()) for n in (0, 1)}
+        return few | {f">={n}": int((self.counts >= n).sum()) for n in (2, 5, 10)}
 
     @property
     def shares(self) -> list[float]:

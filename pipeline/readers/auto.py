@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from pipeline.dataset import READERS, signs_of
+from pipeline.dataset import READERS
 from pipeline.dataset.source import Options, Source, require_folder
 from pipeline.runtime.errors import WorkbenchError, listing
 
@@ -22,7 +22,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             f"set dataset in params.yaml to {' or '.join(found)}",
         )
     if not found:
-        signs = listing((sign for reader in READERS for sign in signs_of(reader)), 100)
+        signs = listing((sign for reader in READERS for sign in _signs(reader)), 100)
         raise WorkbenchError(
             f"{raw}: no captions that are known by their file's name; looked for {signs}",
             "write captions.txt with lines image,caption there, or name the kind with dataset",
@@ -32,9 +32,13 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     return replace(source, remarks=(f"dataset: {name}, because of {file}", *source.remarks))
 
 
+def _signs(reader: str) -> tuple[str, ...]:
+    return tuple(READERS.constant(reader, "SIGNS", ()))
+
+
 def _sign(raw: Path, name: str) -> str | None:
     """The first file in `raw` that is a sign of the reader, as a path inside it."""
-    for sign in signs_of(name):
+    for sign in _signs(name):
         files = (path for path in islice(raw.glob(sign), LOOKED_AT) if path.is_file())
         if (first := min(files, default=None)) is not None:
             return first.relative_to(raw).as_posix()

@@ -60,12 +60,7 @@ def resolved_stages(graph: Path = GRAPH) -> dict[str, dict[str, Any]]:
 
 def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, str]:
     """The options of a stage's command: value by name without dashes."""
-    return options_of(resolved_stage(stage, item, graph)["cmd"])
-
-
-def options_of(command: str) -> dict[str, str]:
-    """As stage_options, of a command."""
-    pairs = itertools.pairwise(shlex.split(command))
+    pairs = itertools.pairwise(shlex.split(resolved_stage(stage, item, graph)["cmd"]))
     return {name.removeprefix("--"): value for name, value in pairs if name.startswith("--")}
 
 

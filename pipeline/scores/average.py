@@ -25,7 +25,9 @@ def write_average(
     """Average score files of the same images and captions, in float64: (images, captions) of each
     split. Memory holds a block of scores of each side. weights: one above 0 for each member, None
     for equal ones; normalise: each member's scores in a split to mean 0 and deviation 1 first."""
-    shares = _shares(members, weights)
+    given = np.array(weights or [1.0] * len(members))
+    ratios = given / given.max()  # the sum of the largest floats is none
+    shares = ratios / ratios.sum()
     files = {name: GroupFile(path) for name, path in members.items()}
     splits, corpus = _splits(list(files.values())), digests_of_corpus(list(files.values()))
     averaged = {
@@ -35,17 +37,6 @@ def write_average(
     described = {"model": output.stem} | corpus | _described(files, weights, normalise)
     write_scores(output, averaged, described)
     return {name: split.scores.shape for name, split in averaged.items()}
-
-
-def _shares(members: Mapping[str, Path], weights: Sequence[float] | None) -> np.ndarray:
-    """The weights divided by their sum: float64, one for each member."""
-    given = np.ones(len(members)) if weights is None else np.array(weights, float)
-    if given.shape != (len(members),) or not (np.isfinite(given) & (given > 0)).all():
-        raise WorkbenchError(
-            f"weights {weights} for {listing(members)}: expected {len(members)} numbers above 0"
-        )
-    ratios: np.ndarray = given / given.max()  # the sum of the largest floats is none
-    return ratios / ratios.sum()
 
 
 def _splits(files: Sequence[GroupFile]) -> list[str]:

@@ -88,15 +88,6 @@ def reached(
     return counts
 
 
-def descending(query: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(Q, R) the scores of every query's true items, -infinity where it has fewer than R. query:
-    (P,) places of the queries, ascending; scores: (P,) of their true items; counts: (Q,)."""
-    column = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
-    levels = np.full((len(counts), int(counts.max(initial=0))), -np.inf, scores.dtype)
-    levels[query, column] = scores
-    return -np.sort(-levels, axis=1)
-
-
 def _count(
     tile: np.ndarray,
     queries: np.ndarray,

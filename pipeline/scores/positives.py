@@ -13,34 +13,31 @@ import pandas as pd
 from pipeline.scores.ranking import DIRECTIONS, Direction
 
 
+def descending(query: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """(Q, R) the scores of every query's true items, -infinity where it has fewer than R. query:
+    (P,) places of the queries, ascending; scores: (P,) of their true items; counts: (Q,)."""
+    column = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
+    levels = np.full((len(counts), int(counts.max(initial=0))), -np.inf, scores.dtype)
+    levels[query, column] = scores
+    return -np.sort(-levels, axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class Positives:
-    """True items of Q queries, as sparse rows: `items[starts[q]:starts[q + 1]]` are those of q."""
+    """True pairs of one direction, by query and then item."""
 
-    starts: np.ndarray  # (Q + 1,) int64, ascending from 0 to P
-    items: np.ndarray  # (P,) int64 numbers
-    grades: np.ndarray  # (P,) float64 above 0, how true they are
-    num_items: int  # how many there are to rank
+    pairs: tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) numbers of queries and items, grades
+    size: tuple[int, int]  # how many queries and items there are
 
     @property
     def queries(self) -> np.ndarray:
         """The numbers of the queries that have true items, ascending."""
-        return np.flatnonzero(np.diff(self.starts))
-
-    @property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Query number, item number and grade of every pair, (P,) each."""
-        counts = np.diff(self.starts)
-        return np.repeat(np.arange(len(counts)), counts), self.items, self.grades
+        return np.unique(self.pairs[0])
 
     def sorted_grades(self) -> np.ndarray:
         """(queries with true items, R): their grades, descending, 0 where there are fewer."""
-        counts, query = np.diff(self.starts), self.pairs[0]
-        grades = np.zeros((len(counts), int(counts.max(initial=0))))
-        grades[query, np.arange(len(query)) - self.starts[query]] = self.grades[
-            np.lexsort((-self.grades, query))
-        ]
-        return grades[counts > 0]
+        _, place, counts = np.unique(self.pairs[0], return_inverse=True, return_counts=True)
+        return np.maximum(descending(place, self.pairs[2], counts), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +57,8 @@ class Relevance:
         ends = (self.images, self.captions) if way == "i2t" else (self.captions, self.images)
         query, item = (numbers[own] for numbers in ends)
         order = np.lexsort((item, query))
-        queries, items = self.size if way == "i2t" else self.size[::-1]
-        totals = np.bincount(query, minlength=queries)
-        starts = np.concatenate([[0], np.cumsum(totals)])
-        return Positives(starts, item[order], self.grades[own][order], items)
+        size = self.size if way == "i2t" else self.size[::-1]
+        return Positives((query[order], item[order], self.grades[own][order]), size)
 
     def inside(self, images: np.ndarray, captions: np.ndarray) -> "Relevance":
         """The pairs among some images (n,) and captions (m,), numbered anew in their order."""

@@ -12,9 +12,9 @@ from itertools import groupby
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.counting import Asked, descending, reached, true_scores
+from pipeline.scores.counting import Asked, reached, true_scores
 from pipeline.scores.groups import Groups, group_codes, true_pairs
-from pipeline.scores.positives import Positives
+from pipeline.scores.positives import Positives, descending
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
 from pipeline.scores.tiles import Rescored, Tiles, as_tiles
 
@@ -121,8 +121,7 @@ def of_groups(
 
 def of_positives(scores: Tiles, positives: Positives, way: Direction) -> Wanted:
     """The queries of one direction that have positives, with scores of the same shape."""
-    queries, items = len(positives.starts) - 1, positives.num_items
-    scores = checked_tiles(scores, *((queries, items) if way == "i2t" else (items, queries)))
+    scores = checked_tiles(scores, *positives.size[:: 1 if way == "i2t" else -1])
     return Wanted(scores, way, *positives.pairs)
 
 

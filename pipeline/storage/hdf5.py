@@ -20,6 +20,7 @@ from pipeline.runtime.errors import WorkbenchError, first_line
 MAX_ATTRIBUTE_BYTES = 1 << 20
 MAX_VALUES = 1 << 48
 BLOCK_BYTES = 1 << 24
+REMEDY = "if the workbench wrote it, delete it and write it again with: dvc repro"
 
 # What h5py was seen to raise while it reads damaged metadata.
 DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError, MemoryError)
@@ -47,7 +48,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
         raise WorkbenchError(f"{path}: no such file", "write it with: dvc repro")
     try:
         if not h5py.is_hdf5(path):
-            raise WorkbenchError(f"{path}: not an HDF5 file", _remedy(path))
+            raise WorkbenchError(f"{path}: not an HDF5 file", REMEDY)
         with h5py.File(path, "r") as file:
             yield file
     except PermissionError:
@@ -57,7 +58,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def damaged(path: Path, what: str) -> WorkbenchError:
-    return WorkbenchError(f"{path}: damaged: {what}", _remedy(path))
+    return WorkbenchError(f"{path}: damaged: {what}", REMEDY)
 
 
 def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | float]:
@@ -150,7 +151,3 @@ def verify(path: Path, layout: Layout) -> None:
         raise damaged(path, f"dataset {layout.name!r} has no sha256 to verify it by")
     if stored_digest(path, layout) != layout.sha256:
         raise damaged(path, f"the bytes of dataset {layout.name!r} do not match their sha256")
-
-
-def _remedy(path: Path) -> str:
-    return "if the workbench wrote it, delete it and write it again with: dvc repro"

@@ -5,7 +5,6 @@ break it; a mask beside it says which rows are there, each with a checksum.
 """
 
 import errno
-import fcntl
 import os
 import shutil
 import time
@@ -69,8 +68,9 @@ def write_features(
 
 class FeatureWriter:
     """A feature file in the making that continues where an earlier, killed process stopped. Leaving
-    its context keeps the work. fingerprint: digest of all that the values depend on; datasets: name
-    -> (shape of one row, dtype); flush_seconds: of work a power cut may cost."""
+    its context keeps the work; the lock of its command keeps others out. fingerprint: digest of all
+    that the values depend on; datasets: name -> (shape of one row, dtype); flush_seconds: of work a
+    power cut may cost."""
 
     def __init__(
         self,
@@ -87,7 +87,6 @@ class FeatureWriter:
         self.flush_seconds = flush_seconds
         self._encoded = encode_ids(ids)
         work.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(work / "lock")
         with written(self.path):
             structure = structure_of(self._encoded, datasets, attributes)
         self._layouts = structure.layouts
@@ -138,11 +137,10 @@ class FeatureWriter:
         self._mask.path.unlink()
 
     def close(self) -> None:
-        """Keep unfinished rows for the next run and let other writers in."""
+        """Keep unfinished rows for the next run."""
         if not self._handle.closed:
             self.flush()
             self._handle.close()
-        self._lock.close()
 
     def __enter__(self) -> "FeatureWriter":
         return self
@@ -192,20 +190,6 @@ def _put(handle: IO[bytes], offset: int, rows: npt.NDArray[np.int64], values: Ar
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
         # Past the buffer, which would be flushed for every run: rows may come in any order.
         write_at(handle.fileno(), raw(values[start:stop]), offset + int(rows[start]) * row_bytes)
-
-
-def _lock(path: Path) -> IO[bytes]:
-    # A record lock, not flock: decode workers must not keep it when their parent is killed.
-    handle = open(path, "ab")  # noqa: SIM115 - held as long as the writer lives
-    try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        handle.close()
-        raise WorkbenchError(
-            f"{path.parent}: another process is writing features there",
-            "wait until it is done, or stop it; its finished rows are kept",
-        ) from None
-    return handle
 
 
 def _move(finished: Path, output: Path) -> None:

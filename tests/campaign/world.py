@@ -200,9 +200,9 @@ def run(stage: Stage, folder: Path, first: Callable[[], object] = lambda: None) 
 
 
 def files_of(folder: Path) -> Files:
-    """All files below a folder by their paths in it, but the locks of feature files, which stay."""
+    """All files below a folder by their paths in it, but what check_params keeps of sources."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    kept = (path for path in paths if path.name not in ("lock", SOURCES.name))
+    kept = (path for path in paths if path.name != SOURCES.name)
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 

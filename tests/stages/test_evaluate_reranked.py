@@ -8,6 +8,7 @@ from corpora import change_params
 from report_world import CAPTIONS, IMAGES, made_scores, put_corpus, put_model
 
 from pipeline.evaluation.findings import read_findings
+from pipeline.scores.file import write_scores
 from stages.compare import main as compare
 from stages.evaluate_reranked import main as evaluate_reranked
 
@@ -46,3 +47,13 @@ def test_it_has_a_row_and_says_what_it_costs(project):
         assert f"vse_scan: {note} queries) of all pairs" in (project / file).read_text()
     assert "| vse_scan" in (project / "c.md").read_text()
     assert "vse_scan: S =" not in (project / "index.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["vse", "scan"])
+def test_a_shortlist_of_one_model_is_said_and_not_judged_by_the_scores_of_the_other(project, name):
+    described = {"model": name, "shortlist": 2}
+    write_scores(project / f"scores/{name}.h5", {"test": made_scores(0.5)}, described)
+    succeed(evaluate_reranked, project, "vse_scan", *ARGUMENTS)
+    content = json.loads((project / "metrics/vse_scan.json").read_text())
+    assert content["shortlist"] == 2
+    assert "in_shortlist" not in content["naive"]

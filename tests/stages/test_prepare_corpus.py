@@ -8,7 +8,7 @@ import pytest
 from corpora import ROOT, change_params
 from reader_cases import save_images
 
-from pipeline.corpus.tables import load_captions, load_images, load_relevance
+from pipeline.corpus.tables import RELEVANCE, load_captions, load_images, read_table
 
 TINY = {"train": 5, "val": 2, "test": 3, "image_size": 48, "captions_per_image": 2}
 SHAPES = ("prepare_corpus", "--raw", "data/raw/shapes", "--output", "data/corpus")
@@ -45,7 +45,7 @@ def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run
     run_stage(*SHAPES, cwd=workspace)
     captions = load_captions(workspace / "data/corpus/captions.parquet")
     before = (workspace / "data/corpus/images.parquet").read_bytes()
-    assert load_relevance(workspace / "data/corpus/relevance.parquet").empty
+    assert read_table(workspace / "data/corpus/relevance.parquet", RELEVANCE).empty
     pairs = captions[["image_id", "caption_id"]].assign(grade=2.0)
     other = pairs.iloc[[0]].assign(caption_id=pairs["caption_id"].iloc[-1], grade=0.5)
     path = workspace / "data/raw/shapes/pairs.csv"
@@ -54,7 +54,7 @@ def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run
     process = run_stage(*SHAPES, cwd=workspace)
     assert "positives file: 20 pairs, 10 image queries and 19 caption queries" in process.stderr
     assert "false: 1 own pairs i2t, 0 own pairs t2i" in process.stderr
-    found = load_relevance(workspace / "data/corpus/relevance.parquet")
+    found = read_table(workspace / "data/corpus/relevance.parquet", RELEVANCE)
     expected = [*pairs[1:].itertuples(index=False, name=None)]
     expected.insert(1, tuple(other.iloc[0]))
     assert [*found[pairs.columns].itertuples(index=False, name=None)] == expected

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.corpus.tables import load_relevance
+from pipeline.corpus.tables import RELEVANCE, read_table
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.subset import first_images
@@ -46,7 +46,8 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
     pairs = None
     if params.corpus.positives != "none" and split == "test":
         ids = scores.image_ids, scores.caption_ids
-        pairs = relevance_of(params.corpus.positives, load_relevance(files["relevance"]), *ids)
+        table = read_table(files["relevance"], RELEVANCE)
+        pairs = relevance_of(params.corpus.positives, table, *ids)
     tag = name if criterion == "naive" else f"{name}+{criterion}"
     for way in DIRECTIONS:
         run = output / f"{tag}.{way}.run"

@@ -55,8 +55,8 @@ def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
 def write_positives(path: Path, split: SplitScores, positives: Positives, way: Direction) -> None:
     """Write `query 0 item grade` lines of extended positives, fractions in thousandths."""
     queries, items = ids_of(split, way)
-    whole = bool((positives.grades == np.round(positives.grades)).all())
     query, item, grades = positives.pairs
+    whole = bool((grades == np.round(grades)).all())
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
     rows = zip(query.tolist(), item.tolist(), levels.tolist(), strict=True)
     lines = (f"{escaped(queries[q])} 0 {escaped(items[i])} {level}\n" for q, i, level in rows)

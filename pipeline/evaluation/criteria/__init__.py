@@ -20,16 +20,6 @@ CRITERIA = Registry(
 )
 
 
-def is_transductive(name: str) -> bool:
-    """Whether the score of a pair depends on the other queries of the set."""
-    return bool(CRITERIA.constant(name, "TRANSDUCTIVE", True))
-
-
-def needs_matrix(name: str) -> bool:
-    """Whether a criterion needs the whole matrix of scores, which embeddings do not keep."""
-    return bool(CRITERIA.constant(name, "WHOLE_MATRIX", False))
-
-
 def single_query_criteria() -> list[str]:
     """The criteria that can rank what one query finds."""
     return [name for name in CRITERIA if CRITERIA.constant(name, "SINGLE_QUERY", False)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from ranking_cases import measure_direction, no_better
 
-from pipeline.evaluation.criteria import CRITERIA, is_transductive, needs_matrix
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import chance_level, summarise
 from pipeline.runtime.errors import WorkbenchError
@@ -15,8 +15,8 @@ from pipeline.scores import tiles
 from pipeline.scores.groups import group_codes
 
 DIRECTIONS = ["i2t", "t2i"]
-TRANSDUCTIVE = [name for name in CRITERIA if is_transductive(name)]
-SOFT = [name for name in TRANSDUCTIVE if not needs_matrix(name)]
+TRANSDUCTIVE = [name for name in CRITERIA if Criterion(name).transductive]
+SOFT = [name for name in TRANSDUCTIVE if not CRITERIA.constant(name, "WHOLE_MATRIX")]
 COMPARED = [name for name in CRITERIA if hasattr(CRITERIA.imported(name), "reference")]
 TIED = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.25, 3.0])
 COSINES = st.floats(-1, 1, width=32)

@@ -19,17 +19,14 @@ from pipeline.scores.file import SplitScores
 
 @st.composite
 def splits(draw, sizes=range(1, 10)):
-    """Images with one to three captions each, those in any order, some of them embedded."""
+    """Images with one to three captions each, those in any order."""
     count = draw(st.sampled_from(sizes))
     split = a_split(count, draw(st.permutations([1, 2, 3])), seed=draw(st.integers(0, 99)))
     order = np.array(draw(st.permutations(range(len(split.caption_ids)))))
-    random, vectors = np.random.default_rng(0), draw(st.booleans())
     return replace(
         split,
         scores=split.scores.round()[:, order],
         caption_image_ids=[split.caption_image_ids[n] for n in order],
-        image_embeddings=random.random((count, 2), np.float32) if vectors else None,
-        caption_embeddings=random.random((len(order), 2), np.float32) if vectors else None,
     )
 
 
@@ -44,11 +41,6 @@ def test_equals_leaving_out_images_one_by_one(split, data):
     assert found.caption_image_ids == [split.caption_image_ids[n] for n in keep]
     expected = [[split.scores[i, n] for n in keep] for i in range(count)]
     np.testing.assert_array_equal(found.scores, expected)
-    if split.image_embeddings is None:
-        assert found.image_embeddings is found.caption_embeddings is None
-    else:
-        np.testing.assert_array_equal(found.image_embeddings, split.image_embeddings[:count])
-        np.testing.assert_array_equal(found.caption_embeddings, split.caption_embeddings[keep])
 
 
 @pytest.mark.parametrize("name", CRITERIA)

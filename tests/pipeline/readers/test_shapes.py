@@ -8,7 +8,7 @@ from PIL import Image
 from reader_cases import options
 from scene_reading import RAW, SIDE, TEXT, WORLD, facts, is_true, scene_things
 
-from pipeline.dataset import READERS, brings_boxes
+from pipeline.dataset import READERS
 from pipeline.readers import shapes
 from pipeline.readers.shapes.drawing import box, corners, draw, polygon_mask
 from pipeline.readers.shapes.mentions import plain
@@ -40,7 +40,7 @@ def test_sizes_come_from_the_options(source):
 
 
 def test_the_list_of_readers_says_that_this_one_alone_brings_boxes(source):
-    assert [name for name in READERS if brings_boxes(name)] == ["shapes"]
+    assert [name for name in READERS if READERS.constant(name, "BOXES")] == ["shapes"]
     assert len(source.boxes)
 
 

@@ -166,12 +166,6 @@ def test_another_world_of_the_same_ids_is_refused(tmp_path, table):
         averaged(members)
 
 
-@pytest.mark.parametrize("weights", [[1], [1, 0], [1, float("nan")]])
-def test_weights_that_do_not_fit(tmp_path, weights):
-    members = put(tmp_path, a=SCORES, b=SCORES + 1)
-    assert "for a, b: expected 2 numbers above 0" in refusal(averaged, members, weights)
-
-
 def test_scores_without_deviation_cannot_be_normalised(tmp_path):
     members = put(tmp_path, a=SCORES, flat=np.full((3, 5), 0.1))
     with pytest.raises(WorkbenchError, match=r"flat.h5, split test: all scores are 0.1: ") as found:

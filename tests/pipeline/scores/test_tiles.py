@@ -8,7 +8,7 @@ import pytest
 import torch
 from relevance_cases import relevance_from
 
-from pipeline.evaluation.criteria import CRITERIA, needs_matrix
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
@@ -24,7 +24,7 @@ from pipeline.scores.ranks import retrieval_ranks
 from pipeline.scores.tiles import Products
 from pipeline.scores.workers import spread_over
 
-SOFT = [name for name in CRITERIA if not needs_matrix(name)]
+SOFT = [name for name in CRITERIA if not CRITERIA.constant(name, "WHOLE_MATRIX")]
 MADE = [Criterion(name, beta=5.0, k=3, iterations=4) for name in SOFT]
 IMAGES, WIDTH = 52, 100
 DIRECTIONS = ("i2t", "t2i")
