@@ -24,8 +24,8 @@ from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.scores.groups import group_codes
 from pipeline.storage.features import FeatureFile
-from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED, leaves, resolved
-from vse_workbench.claims.queue import Job, Plan, Planner
+from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED, leaves
+from vse_workbench.claims.queue import Job, Plan
 from vse_workbench.claims.ranks import Ranks, write_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row
 
@@ -34,20 +34,13 @@ NEAR_CHANCE = 1.5  # times the rsum of random rankings; below it a result is at 
 
 
 def made_row(
-    job: Job, today: Planner, folder: Path, commit: str, minutes: float, has_ended: bool, kept: Kept
+    job: Job, folder: Path, commit: str, minutes: float, has_ended: bool, kept: Kept
 ) -> Row:
-    """The row of a finished run, whose ranks are written; WorkbenchError where the code is not
-    today's any more. has_ended: by a collapse, so that it has no scores."""
-    plan = job.plan
-    if today.plan(plan.setting, plan.dataset).key != plan.key:
-        raise WorkbenchError(
-            f"{job.name}: was started with other code or settings, at commit {commit}, than "
-            "today's, and is not kept",
-            "run the same command: it runs what lacks today",
-        )
+    """The row of a finished run, whose ranks are written. has_ended: by a collapse, so that it has
+    no scores."""
+    plan, criterion = job.plan, job.plan.criterion
     if has_ended and plan.stage.startswith(LOCALISING):
         raise WorkbenchError("a training of phrases has collapsed: its chance level is not known")
-    criterion = str(resolved(today.ledger, plan.setting).criterion)
     images, captions = (_file(folder, "compare", name) for name in ("images", "captions"))
     tables = load_images(images), load_captions(captions)
     chance, epochs = _chance(*tables), (0.0, 0, 0, 0)

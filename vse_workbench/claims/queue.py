@@ -43,6 +43,7 @@ class Plan:
     setting: str
     dataset: str
     params: Mapping[str, Any]
+    criterion: str  # what ranks its figures, or ledger.FEATURES
     stage: str  # the last one, such as evaluate@vse
     stages: tuple[str, ...]  # from which it follows, and itself
     digest: str  # of what the stages read, as in Row
@@ -106,7 +107,7 @@ class Planner:
         lists = [code_list(self.sources, name, self.lists[name], typed) for name in names]
         digest = fingerprint(read=read, commands=commands, criterion=own.criterion)[:12]
         code = fingerprint(lists=lists)[:12]
-        return Plan(setting, dataset, params, last, tuple(stages), digest, code)
+        return Plan(setting, dataset, params, own.criterion, last, tuple(stages), digest, code)
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Jo
         own = [row for row in rows if row.place[:2] == here and row.key == plan.key]
         kept = {(row.seed, row.factor) for row in own}
         factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
-        seeds, chosen = resolved(ledger, plan.setting).seeds or [], chosen_factor(factors, own)
+        seeds, chosen = resolved(ledger, plan.setting).seeds, chosen_factor(factors, own)
         runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
         runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
         jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
