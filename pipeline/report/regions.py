@@ -9,7 +9,6 @@ from pipeline.corpus.images import open_rgb
 from pipeline.inputs.regions import DATASETS, has_boxes, names_of
 from pipeline.report.pictures import OKABE_ITO, Font, Point, fitted, free_place
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import atomic_path
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
 
@@ -37,14 +36,6 @@ def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
     """The image of an id with its boxes, and beside it what is in each, most confident first."""
     image = fitted(open_rgb(path), SIDE)
     return _drawn(image, _labels(file, name, image.size), name)
-
-
-def write_picture(image: Image.Image, target: Path) -> None:
-    """Write a picture as PNG; WorkbenchError when the name says otherwise."""
-    if target.suffix.lower() != ".png":
-        raise WorkbenchError(f"--picture {target}: pictures are written as .png")
-    with atomic_path(target) as temporary:
-        image.save(temporary, "PNG")
 
 
 Label = tuple[list[float], str]  # x1, y1, x2, y2 in pixels as drawn; classes and confidences

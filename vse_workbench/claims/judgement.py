@@ -5,6 +5,7 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from scipy import stats
 
 from pipeline.comparison.paired import RESAMPLES
 from pipeline.comparison.seeds import OverSeeds, over_seeds
@@ -13,7 +14,7 @@ from pipeline.runtime.errors import listing
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger, seeds_of, unmet
 from vse_workbench.claims.ranks import Reached, drawn_differences, read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
-from vse_workbench.claims.verdict import corrected, decided, p_value, smallest_of_interest
+from vse_workbench.claims.verdict import decided, p_value, smallest_of_interest
 
 
 @dataclass
@@ -43,13 +44,13 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
         for name, claim in ledger.claims.items()
         for dataset in claim.datasets
     ]
-    values = iter(corrected([cell.p for cell in cells if cell.p is not None]))
-    for cell in cells:
-        if cell.found is not None and cell.p is not None:
-            cell.corrected = next(values)
-            ends, region = (cell.found.low, cell.found.high), cell.claim.region
-            interest = smallest_of_interest(cell.published, len(ledger.signs(cell.claim)))
-            cell.word = decided(cell.found.mean, *ends, cell.corrected, region, interest)
+    judged = [(cell, cell.found, cell.p) for cell in cells if cell.found and cell.p is not None]
+    # Benjamini and Hochberg (1995): of those at or below LEVEL at most LEVEL are false discoveries
+    values = stats.false_discovery_control([p for *_, p in judged]) if judged else ()
+    for (cell, found, _), p in zip(judged, values, strict=True):
+        interest = smallest_of_interest(cell.published, len(ledger.signs(cell.claim)))
+        cell.corrected = float(p)
+        cell.word = decided(found.mean, found.low, found.high, p, cell.claim.region, interest)
     return cells
 
 

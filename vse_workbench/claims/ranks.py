@@ -39,7 +39,7 @@ def write_ranks(path: Path, kept: Ranks) -> None:
 
 
 def read_ranks(path: Path) -> Ranks:
-    """What write_ranks wrote; WorkbenchError when it is not there or anything else."""
+    """What write_ranks wrote; WorkbenchError when it is anything else."""
     try:
         with np.load(path, allow_pickle=False) as file:
             ways = [name for name in file.files if f"{name}.images" in file.files]
@@ -47,9 +47,7 @@ def read_ranks(path: Path) -> Ranks:
                 {way: file[way].astype(np.int64) for way in ways},
                 {way: file[f"{way}.images"].astype(np.int64) for way in ways},
             )
-    except FileNotFoundError:
-        raise WorkbenchError(f"{path}: no such file; a kept run has one") from None
-    except (OSError, ValueError, EOFError, BadZipFile):
+    except (ValueError, EOFError, BadZipFile):
         raise WorkbenchError(f"{path}: not the ranks of a kept run") from None
 
 

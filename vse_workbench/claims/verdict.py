@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import brentq
 
 from pipeline.comparison.seeds import over_seeds
@@ -43,12 +42,6 @@ def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float
     if distance == 0:
         return 1.0
     return LEAST_P if beyond(least) <= 0 else 10 ** float(brentq(beyond, least, 0))
-
-
-def corrected(values: Sequence[float]) -> list[float]:
-    """p values after Benjamini and Hochberg (1995): at most LEVEL of those at or below LEVEL are
-    false discoveries."""
-    return [float(p) for p in stats.false_discovery_control(values)] if values else []
 
 
 def decided(

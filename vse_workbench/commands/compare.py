@@ -12,6 +12,7 @@ from pipeline.runtime.process import print_json
 from stages.common import command, json_option
 
 GROUP = "compare"
+SEED = 0  # of the draws of test images
 
 
 @command
@@ -22,7 +23,6 @@ GROUP = "compare"
 @click.option("--criterion-b", help="Criterion of B, when it is another one.")
 @click.option("--resamples", type=click.IntRange(100, 1_000_000), default=RESAMPLES)
 @click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
-@click.option("--seed", type=click.IntRange(0), default=0)
 @json_option
 def main(
     a: str,
@@ -32,7 +32,6 @@ def main(
     criterion_b: str | None,
     resamples: int,
     confidence: float,
-    seed: int,
     as_json: bool,
 ) -> None:
     """Compare two runs by a paired bootstrap over their test images.
@@ -45,7 +44,7 @@ def main(
     """
     criteria = criterion, criterion_b or criterion
     runs_a, runs_b = load_runs(a, model, criteria[0]), load_runs(b, model, criteria[1])
-    first, second, draw = [*runs_a.values()], [*runs_b.values()], (resamples, confidence, seed)
+    first, second, draw = [*runs_a.values()], [*runs_b.values()], (resamples, confidence, SEED)
     several = len(first) + len(second) > 2
     if several and list(runs_a) != list(runs_b):
         raise WorkbenchError(

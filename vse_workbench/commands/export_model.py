@@ -12,11 +12,11 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, set_threads
+from pipeline.runtime.repeatable import pick_device
 from pipeline.search.index import read_index
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, to_folder
-from stages.params import load_params
+from stages.params import load_for_queries
 from vse_workbench.export.card import card
 from vse_workbench.export.folder import finish, new_content, read_folder, write_folder
 from vse_workbench.export.onnx import write_networks
@@ -34,9 +34,7 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
 
     Example: vse export model vse --output exported
     """
-    params = load_params()
-    set_threads(params.runtime.threads)
-    files = query_files(name)
+    params, files = load_for_queries(), query_files(name)
     checkpoint = read_checkpoint(files["checkpoint"], name)
     read_index(files["output"], "test", "image", checkpoint.sha256)  # of these weights, or refused
     towers = offered(name, "towers", "towers") if onnx else None

@@ -81,7 +81,7 @@ def test_a_collapse_is_a_result_that_can_decide(tmp_path):
     both = [replace(one, setting="wide", digest="wide") for one in lost]
     assert judged(tmp_path, [*both, *lost]).word == "collapsed"
     (found.ranks / WIDE[0].ranks).unlink()
-    with pytest.raises(WorkbenchError, match=r"wide\.world\.1\..*npz: no such file"):
+    with pytest.raises(FileNotFoundError, match=r"wide\.world\.1\..*npz"):
         judge_claims(ledger(), found)
 
 
