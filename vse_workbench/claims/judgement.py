@@ -7,14 +7,13 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
-from pipeline.comparison.paired import RESAMPLES
 from pipeline.comparison.seeds import OverSeeds, over_seeds
 from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger, seeds_of, unmet
 from vse_workbench.claims.ranks import Reached, drawn_differences, read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
-from vse_workbench.claims.verdict import decided, p_value, smallest_of_interest
+from vse_workbench.claims.verdict import POINTS, decided, p_value
 
 
 @dataclass
@@ -48,7 +47,7 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     # Benjamini and Hochberg (1995): of those at or below LEVEL at most LEVEL are false discoveries
     values = stats.false_discovery_control([p for *_, p in judged]) if judged else ()
     for (cell, found, _), p in zip(judged, values, strict=True):
-        interest = smallest_of_interest(cell.published, len(ledger.signs(cell.claim)))
+        interest = max(POINTS * len(ledger.signs(cell.claim)), abs(cell.published or 0.0) / 4)
         cell.corrected = float(p)
         cell.word = decided(found.mean, found.low, found.high, p, cell.claim.region, interest)
     return cells
@@ -80,7 +79,7 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
     searches = [row for row in here if row.setting in sides and row.seed == SEARCHED]
     values = [sum(sign * row.figures[f] for f, sign in signs.items()) for row in used]
     reached, n = [_reached(row, kept.ranks) for row in used], len(seeds)
-    drawn = drawn_differences(list(zip(reached[:n], reached[n:], strict=True)), signs, RESAMPLES)
+    drawn = drawn_differences(list(zip(reached[:n], reached[n:], strict=True)), signs)
     differences = [round(values[k] - values[k + n], DECIMALS) for k in range(n)]
     resampled = np.zeros(2) if drawn is None else drawn  # no deviation: the seeds alone
     collapsed = [row for row in used if row.outcome == COLLAPSED]

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from pipeline.evaluation.columns import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.recipes import merge, read_recipe
-from pipeline.runtime.section import Count, Name, Positive, Section
+from pipeline.runtime.section import Count, Name, Positive, Section, one_of
 from pipeline.runtime.yaml_text import read_yaml
 
 # of models of retrieval, what their metrics files have beside, and of models of phrases
@@ -20,6 +20,7 @@ BESIDE = ("separation", "correlation", "in_shortlist.i2t", "in_shortlist.t2i",
 PHRASE_FIGURES = ("phrases.r1", "phrases.r5", "phrases.r10", "phrases.map")
 FEATURES = "features"  # as a criterion: figures of what a model is given
 FIGURES = (*(".".join(column.keys) for column in COLUMNS), *BESIDE, *PHRASE_FIGURES)
+SIGNED = (*FIGURES, *(f"-{figure}" for figure in FIGURES))
 ALL = "all"  # in place of the name of a setting
 SEARCHED = 0  # the seed of the search, which counts in no verdict
 
@@ -94,7 +95,7 @@ class Ledger(Section):
 
     seeds: Annotated[list[Count], Field(min_length=2)]
     search: Search
-    measures: dict[str, list[str]]
+    measures: dict[str, Annotated[list[Annotated[str, one_of(SIGNED)]], Field(min_length=1)]]
     datasets: dict[str, Dataset]
     settings: dict[str, Setting]
     claims: dict[str, Claim]
@@ -207,11 +208,6 @@ def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
 
 
 def _problems(ledger: Ledger) -> Iterator[str]:
-    for name, figures in ledger.measures.items():
-        unknown = [f for f in figures if f.removeprefix("-") not in FIGURES]
-        if unknown or not figures:
-            told = listing(unknown) or "no figures"
-            yield f"measures.{name}: {told}; allowed are {listing(FIGURES, 50)}"
     for name, setting in ledger.settings.items():
         if setting.base not in (None, *ledger.settings):
             yield f"settings.{name}: base {setting.base!r} is no setting"

@@ -138,7 +138,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     write_text(path, "".join("\t".join(map(str, line)) + "\n" for line in lines))
 
 
-def opened(names: tuple[str, ...]) -> tuple[Ledger, Kept, dict[str, Claim]]:
+def read_claims(names: tuple[str, ...]) -> tuple[Ledger, Kept, dict[str, Claim]]:
     """The ledger, what is kept of its runs, and the claims of these names, all for none.
     WorkbenchError for a name that is no claim, and as check_rows."""
     ledger, kept = read_ledger(), read_kept()

@@ -23,11 +23,6 @@ WORDS = ("holds", "reversed", "no difference", "undecided", "not converged", "co
 POINTS = 0.5  # smallest difference of interest of a figure: 3 of rsum
 
 
-def smallest_of_interest(published: float | None, figures: int) -> float:
-    """A quarter of the published difference, and at least POINTS for each figure of the measure."""
-    return max(POINTS * figures, abs(published or 0.0) / 4)
-
-
 def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float, float]) -> float:
     """The level at which the interval of the differences of n >= 2 seeds just touches the region's
     nearest boundary. drawn: (resamples,) as over_seeds takes it."""
@@ -47,8 +42,9 @@ def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float
 def decided(
     mean: float, low: float, high: float, p: float, region: tuple[float, float], interest: float
 ) -> str:
-    """One of the first four WORDS. p: corrected; interest: as smallest_of_interest, for a claim
-    that the first setting is better."""
+    """One of the first four WORDS. p: corrected; interest: the smallest difference of interest, for
+    a claim that the first setting is better: a quarter of the published one, and at least POINTS
+    for each figure of the measure."""
     if region == AHEAD and -interest < low and high < interest:
         return "no difference"
     if p > LEVEL:

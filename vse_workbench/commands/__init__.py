@@ -27,15 +27,10 @@ FIRST_WORDS = {
 
 
 def files() -> dict[str, Path]:
-    """The file of every command, by its name as it is typed."""
-    return {typed(file.stem): file for file in sorted(FOLDER.glob("[!_]*.py"))}
-
-
-def typed(stem: str) -> str:
-    """The name of a command as it is typed: `export image-network` for `export_image_network`."""
-    first, _, rest = stem.partition("_")
-    words = [first, rest] if first in FIRST_WORDS else [stem]
-    return " ".join(word.replace("_", "-") for word in words)
+    """The file of every command by its name, `export image-network` of export_image_network.py."""
+    first = re.compile(f"({'|'.join(FIRST_WORDS)})_")
+    found = {file.stem: file for file in sorted(FOLDER.glob("[!_]*.py"))}
+    return {first.sub(r"\1 ", stem, 1).replace("_", "-"): file for stem, file in found.items()}
 
 
 def group_and_line(file: Path) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from pipeline.comparison.table import aligned
 from pipeline.runtime.errors import counted
 from stages.common import command
 from vse_workbench.claims.queue import Planner, cost, queue, there
-from vse_workbench.claims.results import opened
+from vse_workbench.claims.results import read_claims
 
 GROUP = "compare"
 
@@ -18,7 +18,7 @@ def main(names: tuple[str, ...]) -> None:
 
     Example: vse claims queue knn_sum
     """
-    ledger, found, named = opened(names)
+    ledger, found, named = read_claims(names)
     jobs = queue(ledger, there(Planner(ledger).plans(named)), found.rows)
     lines = [[job.name, "unknown" if job.minutes is None else f"{job.minutes:.1f}"] for job in jobs]
     click.echo("\n".join(aligned([["run", "minutes"], *lines])))

@@ -7,7 +7,7 @@ from pipeline.runtime.lock import measuring
 from pipeline.runtime.process import say
 from stages.common import command
 from vse_workbench.claims.queue import Planner, cost, there
-from vse_workbench.claims.results import State, opened, states_of, write_states
+from vse_workbench.claims.results import State, read_claims, states_of, write_states
 from vse_workbench.claims.runs import Runs, head, run_all
 
 GROUP = "compare"
@@ -24,7 +24,7 @@ def main(names: tuple[str, ...], processes: int) -> None:
 
     Example: vse claims run --processes 2 knn_sum
     """
-    ledger, found, named = opened(names)
+    ledger, found, named = read_claims(names)
     with measuring():
         commit, planner = head(), Planner(ledger)
         keys = frozenset(plan.key for plan in planner.plans(ledger.claims))

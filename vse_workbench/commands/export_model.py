@@ -5,10 +5,9 @@ from pathlib import Path
 import click
 
 from models.base.queries import query_files, query_model
-from models.base.registry import models_with, offered
+from models.base.registry import required
 from pipeline.comparison.results import read_results
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
@@ -37,10 +36,8 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     params, files = load_for_queries(), query_files(name)
     checkpoint = read_checkpoint(files["checkpoint"], name)
     read_index(files["output"], "test", "image", checkpoint.sha256)  # of these weights, or refused
-    towers = offered(name, "towers", "towers") if onnx else None
-    if onnx and towers is None:
-        able = ", ".join(models_with("towers", "towers"))
-        raise WorkbenchError(f"--onnx: models/{name} has no towers.py; {able} have one")
+    problem = "--onnx: models/{name} has no towers.py; {able} have one"
+    towers = required(name, "towers", "towers", problem) if onnx else None
     evaluated = stage_paths("evaluate", ("metrics", "ranks"), name)
     results = read_results([evaluated["metrics"]], [evaluated["ranks"]])
     tables = load_images(files["images"]), load_captions(files["captions"])

@@ -27,7 +27,6 @@ GROUP = "look"
 
 CHOSEN = "How many the vectors or an index choose, at least --top; the best are ordered."
 CORPUS = ("split", "shortlist", "criterion")  # options of a search in the corpus
-page_path = click.Path(dir_okay=False, path_type=Path)
 
 
 @command
@@ -40,7 +39,7 @@ page_path = click.Path(dir_okay=False, path_type=Path)
 @click.option("--split", default="test", help="Split to search.")
 @click.option("--shortlist", default=SHORTLIST, type=click.IntRange(min=1), help=CHOSEN)
 @click.option("--criterion", default="naive", type=click.Choice(single_query_criteria()))
-@click.option("--html", type=page_path, help="Page with thumbnails to write.")
+@click.option("--html", type=target, help="Page with thumbnails to write.")
 @json_option
 def main(
     query: str | None,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vse_workbench.claims.verdict import AHEAD, LEAST_P, decided, p_value, smallest_of_interest
+from vse_workbench.claims.verdict import AHEAD, LEAST_P, decided, p_value
 
 
 def test_without_queries_it_is_the_p_value_of_a_paired_t_test():
@@ -35,9 +35,3 @@ def test_without_queries_it_is_the_p_value_of_a_paired_t_test():
 )
 def test_words(low, high, p, region, word):
     assert decided((low + high) / 2, low, high, p, region, 3.0) == word
-
-
-def test_the_smallest_effect_of_interest():
-    assert smallest_of_interest(None, 6) == 3
-    assert smallest_of_interest(-20.0, 6) == 5
-    assert smallest_of_interest(2.0, 2) == 1
