@@ -149,6 +149,6 @@ def test_a_shell_completes_names_and_options():
     assert [item.value for item in shell.get_completions([], "se")] == ["search", "serve"]
     assert [item.value for item in shell.get_completions(["export"], "m")] == ["model"]
     found = [item.value for item in shell.get_completions(["compare"], "--c")]
-    assert found == ["--criterion", "--criterion-b", "--confidence"]
+    assert found == ["--criterion", "--criterion-b"]
     assert shell.get_completions(["no-such"], "--c") == []
     assert "complete" in shell.source()

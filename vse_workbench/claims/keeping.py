@@ -22,10 +22,11 @@ from pipeline.phrases.tables import load_phrases
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
+from pipeline.runtime.recipes import leaves
 from pipeline.scores.groups import group_codes
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.storage.features import FeatureFile
-from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED, leaves
+from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
 from vse_workbench.claims.queue import Job, Plan
 from vse_workbench.claims.ranks import Ranks, write_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row
@@ -45,8 +46,8 @@ def made_row(
     images, captions = (_file(folder, "compare", name) for name in ("images", "captions"))
     tables = load_images(images), load_captions(captions)
     groups, epochs = tables[0].set_index("image_id")["group"], (0.0, 0, 0, 0)
-    tested = (in_split(table, "test")["image_id"] for table in tables)
-    chance = chance_level(*(groups[of] for of in tested))
+    tested = [groups[in_split(table, "test")["image_id"]] for table in tables]
+    chance = chance_level(tested[0], tested[1])
     found = rounded(chance) | {"separation": 100.0}
     if not has_ended:
         metrics = json.loads(_file(folder, plan.stage, "metrics").read_bytes())

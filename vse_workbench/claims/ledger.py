@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from pipeline.evaluation.columns import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.recipes import merge, read_recipe
+from pipeline.runtime.recipes import leaves, merge, read_recipe
 from pipeline.runtime.section import Count, Name, Positive, Section, one_of
 from pipeline.runtime.yaml_text import read_yaml
 
@@ -179,18 +179,6 @@ def setting_params(
     for key in ledger.search.keys.get(setting.model, []) if factor != 1 else ():
         _assign(params, key, float(f"{dict(leaves(params))[key] * factor:.6g}"), place)
     return params
-
-
-def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of everything in nested mappings; lists of mappings by place."""
-    if isinstance(value, Mapping):
-        for key, below in value.items():
-            yield from leaves(below, f"{prefix}.{key}" if prefix else str(key))
-    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        for place, below in enumerate(value):
-            yield from leaves(below, f"{prefix}.{place}")
-    else:
-        yield prefix, value
 
 
 def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:

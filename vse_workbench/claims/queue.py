@@ -13,6 +13,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, write_json, write_text
 from pipeline.runtime.graph import EVALUATING, GRAPH, LOCALISING, resolved_stages
 from pipeline.runtime.process import say
+from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
 from stages.common import CODE, SOURCES
@@ -22,7 +23,6 @@ from vse_workbench.claims.ledger import (
     Claim,
     Ledger,
     factors_of,
-    leaves,
     resolved,
     setting_params,
     unmet,
@@ -169,7 +169,7 @@ def cost(jobs: Sequence[Job]) -> str:
 
 def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
     """Stages from which `last` follows, and itself, by name."""
-    owners = {out: name for name, stage in stages.items() for out in _outs(stage)}
+    owners = {out: name for name, stage in stages.items() for out in stage.get("outs", ())}
     found, ahead = dict[str, Any](), [last]
     while ahead:
         name = ahead.pop()
@@ -178,11 +178,6 @@ def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
         found[name] = stages[name]
         ahead += [owners[path] for path in stages[name].get("deps", ()) if path in owners]
     return dict(sorted(found.items()))
-
-
-def _outs(stage: Mapping[str, Any]) -> list[str]:
-    entries = [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, ())]
-    return [path for entry in entries for path in ([entry] if isinstance(entry, str) else entry)]
 
 
 def _is_below(key: str, names: Iterable[str]) -> bool:

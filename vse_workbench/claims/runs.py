@@ -17,10 +17,10 @@ from typing import Any
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.process import say
+from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
 from vse_workbench.claims.keeping import COLLAPSE, made_row
-from vse_workbench.claims.ledger import leaves
 from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
 from vse_workbench.claims.results import Kept, write_rows
 

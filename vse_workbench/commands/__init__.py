@@ -4,7 +4,6 @@ A file has a docstring, whose first line `vse --help` shows, a constant GROUP, t
 under there, and the command `main`. It is imported only when run: all would load every library.
 """
 
-import ast
 import re
 from difflib import get_close_matches
 from importlib import import_module
@@ -37,7 +36,7 @@ def group_and_line(file: Path) -> tuple[str, str]:
     """GROUP and the first line of the docstring of a command's file, read without importing it."""
     text = file.read_text(encoding="utf-8")
     (group,) = re.findall(r'^GROUP = "(.*)"$', text, re.M)
-    return group, str(ast.get_docstring(ast.parse(text))).splitlines()[0]
+    return group, text.splitlines()[0].strip('"')
 
 
 @click.pass_context

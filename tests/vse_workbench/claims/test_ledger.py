@@ -5,9 +5,9 @@ from claim_cases import content, ledger
 from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.recipes import leaves
 from vse_workbench.claims.ledger import (
     Ledger,
-    leaves,
     read_ledger,
     resolved,
     seeds_of,

@@ -125,14 +125,6 @@ def test_criteria_of_one_or_both_runs(runs):
         assert rows(output)["rsum"][:2] == shown
 
 
-def test_the_confidence_decides_the_intervals(runs):
-    wide, narrow = (
-        rows(compare(runs, *RANKS, "--resamples", 200, *options))["rsum"][3].split(" to ")
-        for options in ((), ("--confidence", 0.5))
-    )
-    assert float(wide[0]) < float(narrow[0]) < float(narrow[1]) < float(wide[1])
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
