@@ -18,7 +18,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
 from pipeline.runtime.registry import ONE_CLASS, Registry
 from pipeline.sentences.encodings import ENCODINGS
-from stages.common import command
+from stages.common import CODE, command
 from stages.params import Params
 
 GROUP = "settings"
@@ -98,7 +98,7 @@ def _model(name: str, like: str) -> tuple[dict[str, str], str]:
     if f"models/{name}/attention.py" in texts:
         graph = graph.replace("    foreach: [dp_rnn, ", f"    foreach: [{name}, dp_rnn, ", 1)
         lists.append("record_attention")
-    outs = "".join(f"data/.checks/code/{stage}@{name},\n      " for stage in lists)
+    outs = "".join(f"{CODE}/{stage}@{name},\n      " for stage in lists)
     texts[GRAPH] = graph.replace("    outs: [", f"    outs: [{outs}", 1)  # those of check_params
     section = _block(params, f"{like}:", PARAMS)
     both = section.rstrip("\n") + f"\n\n{section.replace(like, name, 1)}"
