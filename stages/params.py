@@ -31,6 +31,7 @@ from pipeline.phrases.params import PhrasesConfig
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.recipes import merge
+from pipeline.runtime.repeatable import set_threads
 from pipeline.runtime.section import (
     AS_WRITTEN,
     WRONG_VALUE,
@@ -303,6 +304,13 @@ def load_params(path: Path | str = "params.yaml") -> CommonParams:
         text = "\n  ".join([f"{path}: {counted(len(problems), 'problem')}", *problems])
         raise WorkbenchError(text, UNDO)
     return Params.model_validate(filled(values))
+
+
+def load_for_queries() -> CommonParams:
+    """The params.yaml here, and its number of threads set: for what runs a model or ranks."""
+    params = load_params()
+    set_threads(params.runtime.threads)
+    return params
 
 
 def find_problems(values: dict[str, Any]) -> Iterator[str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 from PIL import Image, ImageFont
 
 from pipeline.corpus.images import open_rgb
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import atomic_path
 
 SIDE = 160  # largest width and height of a thumbnail, pixels
 
@@ -29,6 +31,18 @@ def data_uri(image: Image.Image, quality: int = 82) -> str:
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def check_png(target: Path) -> None:
+    """Raise WorkbenchError for the name of a picture that is to be written as anything but PNG."""
+    if target.suffix.lower() != ".png":
+        raise WorkbenchError(f"{target}: pictures are written as .png")
+
+
+def write_png(image: Image.Image, target: Path) -> None:
+    """Write a picture atomically."""
+    with atomic_path(target) as temporary:
+        image.save(temporary, "PNG")
 
 
 def fitted(image: Image.Image, side: int) -> Image.Image:

@@ -9,7 +9,6 @@ from pipeline.corpus.images import open_rgb
 from pipeline.inputs.regions import DATASETS, has_boxes, names_of
 from pipeline.report.pictures import OKABE_ITO, Font, Point, fitted, free_place
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import atomic_path
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
 
@@ -56,14 +55,6 @@ def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
         _tag(draw, number, (width + 14, 8 + number * LINE), font)
         draw.text((width + 52, 8 + number * LINE), text or "no label", "black", font)
     return sheet
-
-
-def write_picture(image: Image.Image, target: Path) -> None:
-    """Write a picture as PNG; WorkbenchError when the name says otherwise."""
-    if target.suffix.lower() != ".png":
-        raise WorkbenchError(f"--picture {target}: pictures are written as .png")
-    with atomic_path(target) as temporary:
-        image.save(temporary, "PNG")
 
 
 def _labels(file: FeatureFile, name: str, shown: tuple[int, int]) -> list[tuple[list[float], str]]:

@@ -121,6 +121,17 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted key and value of everything in nested mappings; lists of mappings by place."""
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from leaves(below, f"{prefix}.{key}" if prefix else str(key))
+    elif _is_phases(value):
+        yield from leaves(dict(enumerate(value)), prefix)
+    else:
+        yield prefix, value
+
+
 def shown(value: Any) -> str:
     """A value of params.yaml as a line of output has it, a long one cut."""
     text = "(none)" if value is ... else plain(value)

@@ -51,10 +51,6 @@ def test_a_new_command_is_one_new_file(monkeypatch, tmp_path):
     monkeypatch.setattr(commands, "__path__", [str(tmp_path)])
     assert "Look:\n  export numbers  Count to three.\n" in run_command(vse).stdout
     assert run_command(vse, "export", "numbers").stdout == "1 2 3\n"
-    (tmp_path / "export_numbers.py").write_text(text.replace("look", "stare"))
-    done = run_command(vse)
-    assert done.returncode == 1
-    assert "export_numbers.py: needs a docstring and a constant GROUP, one of: look" in done.stderr
     sys.modules.pop("vse_workbench.commands.export_numbers")
 
 
@@ -153,6 +149,6 @@ def test_a_shell_completes_names_and_options():
     assert [item.value for item in shell.get_completions([], "se")] == ["search", "serve"]
     assert [item.value for item in shell.get_completions(["export"], "m")] == ["model"]
     found = [item.value for item in shell.get_completions(["compare"], "--c")]
-    assert found == ["--criterion", "--criterion-b", "--confidence"]
+    assert found == ["--criterion", "--criterion-b"]
     assert shell.get_completions(["no-such"], "--c") == []
     assert "complete" in shell.source()

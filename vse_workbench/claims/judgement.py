@@ -1,22 +1,22 @@
 """A claim on a dataset: which kept runs count, what they differ by, and the word for it."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from scipy import stats
 
-from pipeline.comparison.paired import RESAMPLES
 from pipeline.comparison.seeds import OverSeeds, over_seeds
 from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger, seeds_of, unmet
 from vse_workbench.claims.ranks import Reached, drawn_differences, read_ranks
-from vse_workbench.claims.results import COLLAPSED, Kept, Row, State, check_rows
-from vse_workbench.claims.verdict import corrected, decided, p_value, smallest_of_interest
+from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
+from vse_workbench.claims.verdict import POINTS, decided, p_value
 
 
-@dataclass(frozen=True)
+@dataclass
 class Judgement:
     """What is known of a claim on a dataset. All numbers are points of the claim's measure, first
     setting minus second, None where it was not judged."""
@@ -26,9 +26,8 @@ class Judgement:
     dataset: str
     word: str  # one of verdict.WORDS
     published: float | None  # the paper's difference, None without figures
-    interest: float  # the smallest difference of interest
     levels: tuple[float, float] | None = None  # means over the seeds, of first and second
-    differences: tuple[float, ...] = ()  # of each of the n seeds
+    differences: list[float] = field(default_factory=list)  # of each of the n seeds
     found: OverSeeds | None = None  # their mean and its 95 % interval
     alone: bool = False  # without other test images: there are no ranks for this measure
     p: float | None = None
@@ -39,35 +38,28 @@ class Judgement:
 
 def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     """All claims on all their datasets; p values are corrected over those that were judged."""
-    check_rows(ledger, kept.rows)
-    made = [
+    cells = [
         _judged(ledger, name, claim, dataset, kept)
         for name, claim in ledger.claims.items()
         for dataset in claim.datasets
     ]
-    values = iter(corrected([each.p for each in made if each.p is not None]))
-    return [each if each.p is None else _worded(each, next(values)) for each in made]
-
-
-def _worded(made: Judgement, p: float) -> Judgement:
-    assert made.found is not None  # as is p
-    ends = made.found.low, made.found.high
-    word = decided(made.found.mean, *ends, p, made.claim.region, made.interest)
-    return replace(made, word=word, corrected=p)
+    judged = [(cell, cell.found, cell.p) for cell in cells if cell.found and cell.p is not None]
+    # Benjamini and Hochberg (1995): of those at or below LEVEL at most LEVEL are false discoveries
+    values = stats.false_discovery_control([p for *_, p in judged]) if judged else ()
+    for (cell, found, _), p in zip(judged, values, strict=True):
+        interest = max(POINTS * len(ledger.signs(cell.claim)), abs(cell.published or 0.0) / 4)
+        cell.corrected = float(p)
+        cell.word = decided(found.mean, found.low, found.high, p, cell.claim.region, interest)
+    return cells
 
 
 def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -> Judgement:
     """One claim on one dataset before the correction: `undecided` where it has a p value."""
-    measure = ledger.measures[claim.measure]
-    signs = {name.removeprefix("-"): -1 if name.startswith("-") else 1 for name in measure}
-    published = None
-    if claim.published is not None:
-        pairs = zip(signs.values(), claim.published.first, claim.published.second, strict=True)
-        published = sum(sign * (a - b) for sign, a, b in pairs)
-    interest = smallest_of_interest(published, len(measure))
-    made = Judgement(name, claim, dataset, "not run", published, interest)
+    signs, paper = ledger.signs(claim), ledger.published(claim)
+    made = Judgement(name, claim, dataset, "not run", paper[0] - paper[1] if paper else None)
     if lacking := unmet(ledger, claim, dataset):
-        return replace(made, word="premise not met", notes=lacking)
+        made.word, made.notes = "premise not met", lacking
+        return made
     seeds, sides, notes = seeds_of(ledger, claim), (claim.first, claim.second), list[str]()
     for state in reversed(kept.states or [State("", frozenset())]):
         here = [row for row in kept.rows if row.dataset == dataset and row.key in state.keys]
@@ -82,31 +74,27 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
             break
         notes = notes or lacking  # under the newest code
     else:
-        return replace(made, notes=notes)
+        made.notes = notes
+        return made
     searches = [row for row in here if row.setting in sides and row.seed == SEARCHED]
     values = [sum(sign * row.figures[f] for f, sign in signs.items()) for row in used]
     reached, n = [_reached(row, kept.ranks) for row in used], len(seeds)
-    drawn = drawn_differences(list(zip(reached[:n], reached[n:], strict=True)), signs, RESAMPLES)
+    drawn = drawn_differences(list(zip(reached[:n], reached[n:], strict=True)), signs)
     differences = [round(values[k] - values[k + n], DECIMALS) for k in range(n)]
     resampled = np.zeros(2) if drawn is None else drawn  # no deviation: the seeds alone
     collapsed = [row for row in used if row.outcome == COLLAPSED]
     early = [row for row in used if not row.has_converged]
-    notes = [f"judged by the code of commit {state.commit}: {note}" for note in notes]
-    notes += [f"{row.name}: collapsed" for row in collapsed]
-    notes += [f"{row.name}: best epoch {row.best_epoch} of at most {row.cap}" for row in early]
-    made = replace(
-        made,
-        word="undecided",
-        levels=(fmean(values[:n]), fmean(values[n:])),
-        differences=tuple(differences),
-        found=over_seeds(differences, resampled),
-        alone=drawn is None,
-        minutes=sum(row.minutes for row in (*used, *searches)),
-        notes=notes,
-    )
+    made.notes = [f"judged by the code of commit {state.commit}: {note}" for note in notes]
+    made.notes += [f"{row.name}: collapsed" for row in collapsed]
+    made.notes += [f"{row.name}: best epoch {row.best_epoch} of at most {row.cap}" for row in early]
+    made.levels, made.differences = (fmean(values[:n]), fmean(values[n:])), differences
+    made.found, made.alone = over_seeds(differences, resampled), drawn is None
+    made.minutes = sum(row.minutes for row in (*used, *searches))
     if early or len(collapsed) == len(used):
-        return replace(made, word="not converged" if early else "collapsed")
-    return replace(made, p=p_value(differences, resampled, claim.region))
+        made.word = "not converged" if early else "collapsed"
+    else:
+        made.word, made.p = "undecided", p_value(differences, resampled, claim.region)
+    return made
 
 
 def _reached(row: Row, folder: Path) -> Reached:

@@ -22,10 +22,12 @@ from pipeline.phrases.tables import load_phrases
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
+from pipeline.runtime.recipes import leaves
 from pipeline.scores.groups import group_codes
+from pipeline.scores.ranking import DIRECTIONS
 from pipeline.storage.features import FeatureFile
-from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED, leaves, resolved
-from vse_workbench.claims.queue import Job, Plan, Planner
+from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
+from vse_workbench.claims.queue import Job, Plan
 from vse_workbench.claims.ranks import Ranks, write_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row
 
@@ -34,23 +36,18 @@ NEAR_CHANCE = 1.5  # times the rsum of random rankings; below it a result is at 
 
 
 def made_row(
-    job: Job, today: Planner, folder: Path, commit: str, minutes: float, has_ended: bool, kept: Kept
+    job: Job, folder: Path, commit: str, minutes: float, has_ended: bool, kept: Kept
 ) -> Row:
-    """The row of a finished run, whose ranks are written; WorkbenchError where the code is not
-    today's any more. has_ended: by a collapse, so that it has no scores."""
-    plan = job.plan
-    if today.plan(plan.setting, plan.dataset).key != plan.key:
-        raise WorkbenchError(
-            f"{job.name}: was started with other code or settings, at commit {commit}, than "
-            "today's, and is not kept",
-            "run the same command: it runs what lacks today",
-        )
+    """The row of a finished run, whose ranks are written. has_ended: by a collapse, so that it has
+    no scores."""
+    plan, criterion = job.plan, job.plan.criterion
     if has_ended and plan.stage.startswith(LOCALISING):
         raise WorkbenchError("a training of phrases has collapsed: its chance level is not known")
-    criterion = str(resolved(today.ledger, plan.setting).criterion)
     images, captions = (_file(folder, "compare", name) for name in ("images", "captions"))
     tables = load_images(images), load_captions(captions)
-    chance, epochs = _chance(*tables), (0.0, 0, 0, 0)
+    groups, epochs = tables[0].set_index("image_id")["group"], (0.0, 0, 0, 0)
+    tested = [groups[in_split(table, "test")["image_id"]] for table in tables]
+    chance = chance_level(tested[0], tested[1])
     found = rounded(chance) | {"separation": 100.0}
     if not has_ended:
         metrics = json.loads(_file(folder, plan.stage, "metrics").read_bytes())
@@ -71,13 +68,6 @@ def _file(folder: Path, stage: str, option: str) -> Path:
     """What an option of a stage, such as train@vse, names in the folder."""
     name, _, item = stage.partition("@")
     return folder / stage_paths(name, (option,), item or None, folder / GRAPH)[option]
-
-
-def _chance(images: pd.DataFrame, captions: pd.DataFrame) -> dict[str, Any]:
-    """The figures of random rankings of the test split."""
-    groups = images.set_index("image_id")["group"]
-    captions = in_split(captions, "test")
-    return chance_level(in_split(images, "test")["group"], groups[captions["image_id"]])
 
 
 def _corpus(folder: Path, plan: Plan, images: pd.DataFrame, captions: pd.DataFrame) -> str:
@@ -125,8 +115,6 @@ def _ranks(folder: Path, plan: Plan, criterion: str) -> Ranks:
         images, _ = pd.factorize(phrases.set_index("phrase_id")["image_id"][file.ids])
         return Ranks({"phrases": file.load("ranks")}, {"phrases": images})
     read = read_query_ranks(_file(folder, plan.stage, "ranks"), criterion)
-    images, captions = group_codes(read.i2t.groups, read.t2i.groups)
-    return Ranks(
-        {"i2t": read.i2t.measured.ranks, "t2i": read.t2i.measured.ranks},
-        {"i2t": images, "t2i": captions},
-    )
+    codes = group_codes(read.i2t.groups, read.t2i.groups)
+    ranks = read.i2t.measured.ranks, read.t2i.measured.ranks
+    return Ranks(*(dict(zip(DIRECTIONS, own, strict=True)) for own in (ranks, codes)))

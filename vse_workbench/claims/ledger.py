@@ -10,8 +10,8 @@ from pydantic import Field, ValidationError
 
 from pipeline.evaluation.columns import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.recipes import merge, read_recipe
-from pipeline.runtime.section import Count, Name, Positive, Section
+from pipeline.runtime.recipes import leaves, merge, read_recipe
+from pipeline.runtime.section import Count, Name, Positive, Section, one_of
 from pipeline.runtime.yaml_text import read_yaml
 
 # of models of retrieval, what their metrics files have beside, and of models of phrases
@@ -20,6 +20,7 @@ BESIDE = ("separation", "correlation", "in_shortlist.i2t", "in_shortlist.t2i",
 PHRASE_FIGURES = ("phrases.r1", "phrases.r5", "phrases.r10", "phrases.map")
 FEATURES = "features"  # as a criterion: figures of what a model is given
 FIGURES = (*(".".join(column.keys) for column in COLUMNS), *BESIDE, *PHRASE_FIGURES)
+SIGNED = (*FIGURES, *(f"-{figure}" for figure in FIGURES))
 ALL = "all"  # in place of the name of a setting
 SEARCHED = 0  # the seed of the search, which counts in no verdict
 
@@ -42,11 +43,11 @@ class Dataset(Section):
 class Setting(Section):
     """How a run is made: values over those of `base`, or of the dataset."""
 
-    model: Name | None = None  # whose figures count
-    criterion: Name | None = None  # what ranked them, or FEATURES
+    model: Name = ""  # whose figures count
+    criterion: Name = "naive"  # what ranked them, or FEATURES
     base: Name | None = None  # another setting, with all of which this one begins
     has: Premises = Field(default_factory=dict)  # over what the dataset has
-    seeds: list[Count] | None = None  # of this setting, in place of those of all
+    seeds: list[Count] = Field(default_factory=list)  # of this setting, in place of those of all
     set: dict[str, Any] = Field(default_factory=dict)  # by dotted key; numbers: places in a list
 
 
@@ -94,10 +95,21 @@ class Ledger(Section):
 
     seeds: Annotated[list[Count], Field(min_length=2)]
     search: Search
-    measures: dict[str, list[str]]
+    measures: dict[str, Annotated[list[Annotated[str, one_of(SIGNED)]], Field(min_length=1)]]
     datasets: dict[str, Dataset]
     settings: dict[str, Setting]
     claims: dict[str, Claim]
+
+    def signs(self, claim: Claim) -> dict[str, int]:
+        """1 or -1 by figure of a claim's measure: whether it is added or taken away."""
+        figures = self.measures[claim.measure]
+        return {name.removeprefix("-"): -1 if name.startswith("-") else 1 for name in figures}
+
+    def published(self, claim: Claim) -> list[float]:
+        """The paper's measure of first and second setting; [] for a claim without figures."""
+        signs, own = self.signs(claim).values(), claim.published
+        sides = [own.first, own.second] if own else []
+        return [sum(s * value for s, value in zip(signs, side, strict=True)) for side in sides]
 
 
 def read_ledger(path: Path = Path("claims.yaml")) -> Ledger:
@@ -113,30 +125,18 @@ def read_ledger(path: Path = Path("claims.yaml")) -> Ledger:
     return ledger
 
 
-def chosen(ledger: Ledger, names: tuple[str, ...]) -> dict[str, Claim]:
-    """The claims of these names, all for none; WorkbenchError for a name that is no claim."""
-    if unknown := [name for name in names if name not in ledger.claims]:
-        there = f"claims: {listing(ledger.claims, 100)}"
-        raise WorkbenchError(f"no claim {listing(unknown)}", there)
-    return {name: ledger.claims[name] for name in names or ledger.claims}
-
-
 def resolved(ledger: Ledger, name: str) -> Setting:
     """A setting with all that its bases give it: no base, a model, a criterion, seeds."""
     setting = ledger.settings[name]
-    if setting.base is None:
-        criterion, seeds = setting.criterion or "naive", setting.seeds or ledger.seeds
-        return setting.model_copy(update={"criterion": criterion, "seeds": seeds})
-    base = resolved(ledger, setting.base)
-    names = ("model", "criterion", "seeds")
-    own: dict[str, Any] = {key: getattr(setting, key) or getattr(base, key) for key in names}
+    base = resolved(ledger, setting.base) if setting.base else Setting(seeds=ledger.seeds)
+    own = {key: getattr(setting, key) for key in setting.model_fields_set - {"base"}}
     own |= {"set": base.set | setting.set, "has": base.has | setting.has}
     return base.model_copy(update=own)
 
 
 def seeds_of(ledger: Ledger, claim: Claim) -> list[int]:
     """The seeds that judge a claim: those of both its settings."""
-    first, second = (resolved(ledger, side).seeds or [] for side in (claim.first, claim.second))
+    first, second = (resolved(ledger, side).seeds for side in (claim.first, claim.second))
     return [seed for seed in first if seed in second]
 
 
@@ -176,21 +176,9 @@ def setting_params(
     for values in (where.set, setting.set, where.over.get(ALL, {}), where.over.get(name, {})):
         for key, value in values.items():
             _assign(params, key, value, place)
-    for key in ledger.search.keys.get(str(setting.model), []) if factor != 1 else ():
+    for key in ledger.search.keys.get(setting.model, []) if factor != 1 else ():
         _assign(params, key, float(f"{dict(leaves(params))[key] * factor:.6g}"), place)
     return params
-
-
-def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of everything in nested mappings; lists of mappings by place."""
-    if isinstance(value, Mapping):
-        for key, below in value.items():
-            yield from leaves(below, f"{prefix}.{key}" if prefix else str(key))
-    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        for place, below in enumerate(value):
-            yield from leaves(below, f"{prefix}.{place}")
-    else:
-        yield prefix, value
 
 
 def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
@@ -208,19 +196,11 @@ def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
 
 
 def _problems(ledger: Ledger) -> Iterator[str]:
-    for name, figures in ledger.measures.items():
-        unknown = [f for f in figures if f.removeprefix("-") not in FIGURES]
-        if unknown or not figures:
-            told = listing(unknown) or "no figures"
-            yield f"measures.{name}: {told}; allowed are {listing(FIGURES, 50)}"
-    known = {key for where in ledger.datasets.values() for key in where.has}
     for name, setting in ledger.settings.items():
         if setting.base not in (None, *ledger.settings):
             yield f"settings.{name}: base {setting.base!r} is no setting"
-        if (setting.base or setting.model) is None:
+        if not (setting.base or setting.model):
             yield f"settings.{name}: no model"
-        if unsaid := sorted(setting.has.keys() - known):
-            yield f"settings.{name}.has: {listing(unsaid)}: no dataset says it"
     for dataset, where in ledger.datasets.items():
         if strange := where.over.keys() - ledger.settings.keys() - {ALL}:
             yield f"datasets.{dataset}.over: {listing(sorted(strange))}: no such setting"
@@ -236,17 +216,11 @@ def _problems(ledger: Ledger) -> Iterator[str]:
 def _claim_problems(ledger: Ledger) -> Iterator[str]:
     """What is wrong with claims whose settings, measures and datasets are there."""
     for name, claim in ledger.claims.items():
-        where, seeds = f"claims.{name}: ", seeds_of(ledger, claim)
-        for dataset in claim.datasets:
-            if strange := sorted(claim.needs.keys() - ledger.datasets[dataset].has.keys()):
-                yield f"{where}needs {listing(strange)}: datasets.{dataset}.has does not say it"
-        if len(seeds) < 2:
+        if len(seeds := seeds_of(ledger, claim)) < 2:
             alone = listing(seeds) or "none"
-            yield f"{where}seed {alone} alone is of both settings; an interval needs two"
-        if claim.within is not None and claim.at_most is not None:
-            yield f"{where}within beside at_most; a claim has one of them"
+            yield f"claims.{name}: seed {alone} alone is of both settings; an interval needs two"
         wanted = len(ledger.measures[claim.measure])
         for side in ("first", "second") if claim.published else ():
             if (given := len(getattr(claim.published, side))) != wanted:
                 told = f"{given} figures; measure {claim.measure} has {wanted}"
-                yield f"{where}published.{side}: {told}"
+                yield f"claims.{name}: published.{side}: {told}"

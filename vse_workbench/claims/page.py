@@ -99,19 +99,15 @@ def _numbers(ledger: Ledger, cell: Judgement) -> list[str]:
 
 def _share(ledger: Ledger, claim: Claim, difference: float, level: float) -> list[str]:
     """A difference as a share of a level; [] for a measure that itself is a difference."""
-    falls = {figure.startswith("-") for figure in ledger.measures[claim.measure]}
-    return [f"{100 * difference / abs(level):+.1f} %"] if level and len(falls) == 1 else []
+    signs = set(ledger.signs(claim).values())
+    return [f"{100 * difference / abs(level):+.1f} %"] if level and len(signs) == 1 else []
 
 
 def _published(ledger: Ledger, claim: Claim) -> str:
     """The paper's difference in points and as a share, and its dataset."""
     if claim.published is None:
         return "no figures"
-    signs = [-1 if figure[0] == "-" else 1 for figure in ledger.measures[claim.measure]]
-    first, second = (
-        sum(sign * value for sign, value in zip(signs, side, strict=True))
-        for side in (claim.published.first, claim.published.second)
-    )
+    first, second = ledger.published(claim)
     share = _share(ledger, claim, first - second, second)
     return "<br>".join([f"{first - second:+.1f}", *share, claim.published.on])
 

@@ -13,6 +13,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, write_json, write_text
 from pipeline.runtime.graph import EVALUATING, GRAPH, LOCALISING, resolved_stages
 from pipeline.runtime.process import say
+from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
 from stages.common import CODE, SOURCES
@@ -22,7 +23,6 @@ from vse_workbench.claims.ledger import (
     Claim,
     Ledger,
     factors_of,
-    leaves,
     resolved,
     setting_params,
     unmet,
@@ -43,6 +43,7 @@ class Plan:
     setting: str
     dataset: str
     params: Mapping[str, Any]
+    criterion: str  # what ranks its figures, or ledger.FEATURES
     stage: str  # the last one, such as evaluate@vse
     stages: tuple[str, ...]  # from which it follows, and itself
     digest: str  # of what the stages read, as in Row
@@ -106,7 +107,7 @@ class Planner:
         lists = [code_list(self.sources, name, self.lists[name], typed) for name in names]
         digest = fingerprint(read=read, commands=commands, criterion=own.criterion)[:12]
         code = fingerprint(lists=lists)[:12]
-        return Plan(setting, dataset, params, last, tuple(stages), digest, code)
+        return Plan(setting, dataset, params, own.criterion, last, tuple(stages), digest, code)
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Jo
         own = [row for row in rows if row.place[:2] == here and row.key == plan.key]
         kept = {(row.seed, row.factor) for row in own}
         factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
-        seeds, chosen = resolved(ledger, plan.setting).seeds or [], chosen_factor(factors, own)
+        seeds, chosen = resolved(ledger, plan.setting).seeds, chosen_factor(factors, own)
         runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
         runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
         jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
@@ -168,7 +169,7 @@ def cost(jobs: Sequence[Job]) -> str:
 
 def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
     """Stages from which `last` follows, and itself, by name."""
-    owners = {out: name for name, stage in stages.items() for out in _outs(stage)}
+    owners = {out: name for name, stage in stages.items() for out in stage.get("outs", ())}
     found, ahead = dict[str, Any](), [last]
     while ahead:
         name = ahead.pop()
@@ -177,11 +178,6 @@ def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
         found[name] = stages[name]
         ahead += [owners[path] for path in stages[name].get("deps", ()) if path in owners]
     return dict(sorted(found.items()))
-
-
-def _outs(stage: Mapping[str, Any]) -> list[str]:
-    entries = [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, ())]
-    return [path for entry in entries for path in ([entry] if isinstance(entry, str) else entry)]
 
 
 def _is_below(key: str, names: Iterable[str]) -> bool:

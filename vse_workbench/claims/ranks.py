@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from pipeline.comparison.paired import RESAMPLES
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_bytes
 
@@ -39,7 +40,7 @@ def write_ranks(path: Path, kept: Ranks) -> None:
 
 
 def read_ranks(path: Path) -> Ranks:
-    """What write_ranks wrote; WorkbenchError when it is not there or anything else."""
+    """What write_ranks wrote; WorkbenchError when it is anything else."""
     try:
         with np.load(path, allow_pickle=False) as file:
             ways = [name for name in file.files if f"{name}.images" in file.files]
@@ -47,19 +48,14 @@ def read_ranks(path: Path) -> Ranks:
                 {way: file[way].astype(np.int64) for way in ways},
                 {way: file[f"{way}.images"].astype(np.int64) for way in ways},
             )
-    except FileNotFoundError:
-        raise WorkbenchError(f"{path}: no such file; a kept run has one") from None
-    except (OSError, ValueError, EOFError, BadZipFile):
+    except (ValueError, EOFError, BadZipFile):
         raise WorkbenchError(f"{path}: not the ranks of a kept run") from None
 
 
 def drawn_differences(
-    pairs: Sequence[tuple[Reached, Reached]],
-    signs: Mapping[str, int],
-    resamples: int,
-    seed: int = 0,
+    pairs: Sequence[tuple[Reached, Reached]], signs: Mapping[str, int]
 ) -> np.ndarray | None:
-    """(resamples,): first minus second in a measure, mean over pairs of one seed each, of test
+    """(RESAMPLES,): first minus second in a measure, mean over pairs of one seed each, of test
     images drawn with replacement, each with its captions. signs: 1 or -1 of the measure's figures.
     None for a measure with a figure that is no mean over queries, such as a median."""
     found = {figure: BY_QUERY.fullmatch(figure) for figure in signs}
@@ -67,9 +63,9 @@ def drawn_differences(
     if shape is None or None in found.values():
         return None
     images = 1 + max(int(own.max()) for own in shape.images.values())
-    random = np.random.default_rng(seed)
-    weights = random.multinomial(images, np.full(images, 1 / images), resamples).astype(np.float64)
-    total = np.zeros(resamples)
+    random = np.random.default_rng(0)
+    weights = random.multinomial(images, np.full(images, 1 / images), RESAMPLES).astype(np.float64)
+    total = np.zeros(RESAMPLES)
     for figure, sign in signs.items():
         match: Any = found[figure]
         codes = shape.images[match["way"]]

@@ -1,7 +1,7 @@
 """The table of kept runs, from which verdicts are computed again without running anything, and the
 table of the code and settings that there were."""
 
-import io
+import csv
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,21 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, write_text
-from vse_workbench.claims.ledger import FIGURES, SEARCHED, Ledger, factors_of, resolved
+from pipeline.runtime.section import Positive
+from vse_workbench.claims.ledger import (
+    FIGURES,
+    SEARCHED,
+    Claim,
+    Figure,
+    Ledger,
+    factors_of,
+    read_ledger,
+    resolved,
+)
 
 COLLAPSED = "collapsed"  # outcome of a run whose scores are at chance level
 LAST = 0.9  # a best epoch after this share of the cap: the training was not at its end
@@ -26,18 +36,18 @@ class Row:
     setting: str
     dataset: str
     seed: int
-    factor: float  # of the search: what its keys were multiplied by
+    factor: Positive  # of the search: what its keys were multiplied by
     digest: str  # of all values of params.yaml that its stages read, but seed and factor
     corpus: str  # of the tables that it was scored on
     code: str  # of the lists of code of its stages
     commit: str  # that it started from
-    minutes: float  # that it took, on one thread
-    val_rsum: float  # of the best epoch
+    minutes: Figure  # that it took, on one thread
+    val_rsum: Figure  # of the best epoch
     best_epoch: int
     last_epoch: int
     cap: int  # most epochs of the phase, 0 for a model without epochs
     outcome: str  # "" or COLLAPSED
-    figures: Mapping[str, float]  # by names such as i2t.r1
+    figures: Mapping[str, Figure]  # by names such as i2t.r1
 
     @property
     def key(self) -> str:
@@ -88,7 +98,6 @@ class Kept:
 
 
 KEYS = tuple(field.name for field in fields(Row))[:-1]
-KINDS: dict[str, Any] = {field.name: field.type for field in fields(Row)}
 
 
 def chosen_factor(factors: Sequence[float], rows: Iterable[Row]) -> float | None:
@@ -108,7 +117,7 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
     for row in rows:
         if row.setting not in ledger.settings or row.seed == SEARCHED:
             continue
-        seeds = resolved(ledger, row.setting).seeds or []
+        seeds = resolved(ledger, row.setting).seeds
         if row.seed not in seeds:
             text = f"{row.name}: claims.yaml has the seeds {listing(seeds, 20)}"
             raise WorkbenchError(text, "seeds are fixed before a run: remove its line")
@@ -129,6 +138,17 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     write_text(path, "".join("\t".join(map(str, line)) + "\n" for line in lines))
 
 
+def read_claims(names: tuple[str, ...]) -> tuple[Ledger, Kept, dict[str, Claim]]:
+    """The ledger, what is kept of its runs, and the claims of these names, all for none.
+    WorkbenchError for a name that is no claim, and as check_rows."""
+    ledger, kept = read_ledger(), read_kept()
+    if unknown := [name for name in names if name not in ledger.claims]:
+        there = f"claims: {listing(ledger.claims, 100)}"
+        raise WorkbenchError(f"no claim {listing(unknown)}", there)
+    check_rows(ledger, kept.rows)
+    return ledger, kept, {name: ledger.claims[name] for name in names or ledger.claims}
+
+
 def read_kept(path: Path = Path("docs/claims.tsv")) -> Kept:
     """What is kept beside a table of runs, nothing when there is no such file."""
     return Kept(path, read_rows(path), read_states(states_of(path)))
@@ -141,35 +161,21 @@ def states_of(path: Path) -> Path:
 
 def read_rows(path: Path) -> list[Row]:
     """The table's rows, none when there is no such file; WorkbenchError for a wrong table."""
-    if not path.exists():
-        return []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    table = list(csv.DictReader(lines, delimiter="\t"))
+    figures = [{key: line[key] for key in FIGURES if line.get(key)} for line in table]
+    records = [{**line, "figures": own} for line, own in zip(table, figures, strict=True)]
     try:
-        text = path.read_text(encoding="utf-8")
-        table = pd.read_csv(io.StringIO(text), sep="\t", dtype=str, keep_default_na=False)
-    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
-        table = pd.DataFrame()
-    if lacking := [key for key in KEYS if key not in table.columns]:
-        raise WorkbenchError(f"{path}: not a table of kept runs: no columns {listing(lacking)}")
-    figures = [name for name in table.columns if name not in KEYS]
-    records = enumerate(table.to_dict("records"), 2)  # lines of the file, the head is its first
-    rows = [_row(path, line, record, figures) for line, record in records]
+        rows = TypeAdapter(list[Row]).validate_python(records)
+    except ValidationError as error:
+        (number, *_, column), text = error.errors()[0]["loc"], error.errors()[0]["msg"]
+        line = int(number) + 2  # of the file, the head is its first
+        raise WorkbenchError(f"{path}, line {line}: {column}: {text}") from None
     for place, count in Counter(row.place for row in rows).items():
         if count > 1:
             text = "{}: two lines of {} on {}, seed {}, factor {:g}, with the same code and corpus"
             raise WorkbenchError(text.format(path, *place), "keep one of them")
     return rows
-
-
-def _row(path: Path, line: int, record: Mapping[Any, Any], figures: list[str]) -> Row:
-    try:
-        values = {key: KINDS[key](record[key]) for key in KEYS}
-        numbers = {name: float(record[name]) for name in figures if record[name]}
-        floats = [value for value in values.values() if isinstance(value, float)]
-        if not all(map(math.isfinite, [*numbers.values(), *floats])) or values["factor"] <= 0:
-            raise ValueError
-        return Row(**values, figures=numbers)
-    except ValueError:
-        raise WorkbenchError(f"{path}, line {line}: a number cannot be read") from None
 
 
 def write_states(path: Path, states: Iterable[State]) -> None:
@@ -184,5 +190,5 @@ def read_states(path: Path) -> list[State]:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         parts = [line.split("\t") for line in lines]
         return [State(commit, frozenset(keys.split())) for commit, keys in parts]
-    except (UnicodeDecodeError, ValueError):
+    except ValueError:
         raise WorkbenchError(f"{path}: not a table of the code of kept runs") from None

@@ -17,10 +17,10 @@ from typing import Any
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.process import say
+from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
 from vse_workbench.claims.keeping import COLLAPSE, made_row
-from vse_workbench.claims.ledger import leaves, read_ledger
 from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
 from vse_workbench.claims.results import Kept, write_rows
 
@@ -133,8 +133,7 @@ class Runs:
         log = folder.log.read_text(encoding="utf-8", errors="replace")
         if code and COLLAPSE not in log:
             raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
-        today = Planner(read_ledger())
-        row = made_row(job, today, folder.path, folder.commit, minutes, bool(code), self.kept)
+        row = made_row(job, folder.path, folder.commit, minutes, bool(code), self.kept)
         with self.changed:
             self.kept.rows.append(row)
             write_rows(self.kept.path, self.kept.rows)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import brentq
 
 from pipeline.comparison.seeds import over_seeds
@@ -22,11 +21,6 @@ LEAST_P = 1e-12  # smaller ones say no more
 WORDS = ("holds", "reversed", "no difference", "undecided", "not converged", "collapsed",
          "premise not met", "not run")  # fmt: skip
 POINTS = 0.5  # smallest difference of interest of a figure: 3 of rsum
-
-
-def smallest_of_interest(published: float | None, figures: int) -> float:
-    """A quarter of the published difference, and at least POINTS for each figure of the measure."""
-    return max(POINTS * figures, abs(published or 0.0) / 4)
 
 
 def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float, float]) -> float:
@@ -45,17 +39,12 @@ def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float
     return LEAST_P if beyond(least) <= 0 else 10 ** float(brentq(beyond, least, 0))
 
 
-def corrected(values: Sequence[float]) -> list[float]:
-    """p values after Benjamini and Hochberg (1995): at most LEVEL of those at or below LEVEL are
-    false discoveries."""
-    return [float(p) for p in stats.false_discovery_control(values)] if values else []
-
-
 def decided(
     mean: float, low: float, high: float, p: float, region: tuple[float, float], interest: float
 ) -> str:
-    """One of the first four WORDS. p: corrected; interest: as smallest_of_interest, for a claim
-    that the first setting is better."""
+    """One of the first four WORDS. p: corrected; interest: the smallest difference of interest, for
+    a claim that the first setting is better: a quarter of the published one, and at least POINTS
+    for each figure of the measure."""
     if region == AHEAD and -interest < low and high < interest:
         return "no difference"
     if p > LEVEL:

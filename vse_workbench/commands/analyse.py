@@ -9,16 +9,17 @@ from pipeline.corpus.tables import load_captions
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_of, stage_paths
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, set_threads
+from pipeline.runtime.repeatable import pick_device
 from pipeline.storage.groups import GroupFile
 from stages.common import command, model_name, to_folder
-from stages.params import load_params
+from stages.params import load_for_queries
 from vse_workbench.analysis import artefacts, subjects
 from vse_workbench.analysis.discriminative import word_drops
 
 GROUP = "look"
 
 ANALYSES = ("separation", "correlations", "words", "curve")
+IMAGES, CAPTIONS = 100, 1000  # drawn to correlate, and to leave words out
 MORE = "More runs: score files, or REVISION:MODEL."
 
 
@@ -28,25 +29,14 @@ MORE = "More runs: score files, or REVISION:MODEL."
 @click.option("--with", "others", multiple=True, metavar="LABEL=RUN", help=MORE)
 @click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
 @click.option("--split", default="test", help="Split to look at.")
-@click.option("--images", default=100, type=click.IntRange(2, 1000), help="Images to correlate.")
-@click.option(
-    "--captions", default=1000, type=click.IntRange(1), help="Captions to leave words out."
-)
 def main(
-    name: str,
-    output: Path,
-    others: tuple[str, ...],
-    only: tuple[str, ...],
-    split: str,
-    images: int,
-    captions: int,
+    name: str, output: Path, others: tuple[str, ...], only: tuple[str, ...], split: str
 ) -> None:
     """Analyse MODEL: what its scores separate, how alike it sees images, which words matter.
 
     Example: vse analyse vse --output analysis/vse
     """
-    wanted, params = only or ANALYSES, load_params()
-    set_threads(params.runtime.threads)
+    wanted, params = only or ANALYSES, load_for_queries()
     stage = stage_of(name, SCORING)
     if stage != "score" and set(wanted) != {"separation"}:
         kind = {"average_scores": "an average"}.get(stage, "another program's")
@@ -58,7 +48,7 @@ def main(
         say(artefacts.write_separation(output, scores))
     if "correlations" in wanted:
         features = stage_paths("score", ("features",), name)["features"]
-        found, ids = subjects.correlations(scores, features, images, params.seed)
+        found, ids = subjects.correlations(scores, features, IMAGES, params.seed)
         say(artefacts.write_correlations(output, found, ids))
     if "words" in wanted:
         from models.base.queries import caption_embedder  # loads networks
@@ -69,7 +59,7 @@ def main(
             raise WorkbenchError(
                 f"{path}: not made with the weights of the checkpoint", OUT_OF_STEP
             )
-        texts, vectors = subjects.described(scores[name], table, captions, params.seed)
+        texts, vectors = subjects.described(scores[name], table, CAPTIONS, params.seed)
         say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
     if "curve" in wanted:
         say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], name))
@@ -78,13 +68,13 @@ def main(
 
 def labelled(options: tuple[str, ...], own: str) -> dict[str, str]:
     """LABEL=RUN options as a mapping; WorkbenchError for another form or a label used twice."""
-    pairs = [option.partition("=")[::2] for option in options]
-    faulty = [f"{key}={run}" for key, run in pairs if not key.strip() or not run]
-    labels = [own, subjects.FEATURES, *(key for key, _ in pairs)]
-    twice = sorted({key for key in labels if labels.count(key) > 1})
-    if faulty or twice:
-        raise WorkbenchError(
-            f"--with {(faulty or twice)[0]}: expected LABEL=RUN, every label once",
-            "for example: --with before=scores/before.h5, or --with before=HEAD:vse",
-        )
-    return dict(pairs)
+    runs = dict[str, str]()
+    for option in options:
+        label, _, run = option.partition("=")
+        if not (label.strip() and run) or label in (own, subjects.FEATURES, *runs):
+            raise WorkbenchError(
+                f"--with {option}: expected LABEL=RUN, every label once",
+                "for example: --with before=scores/before.h5, or --with before=HEAD:vse",
+            )
+        runs[label] = run
+    return runs

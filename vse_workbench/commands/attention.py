@@ -8,14 +8,13 @@ from models.base.registry import attention_of
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.inputs.files import Inputs
 from pipeline.report.attention import draw_attention
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import atomic_path
+from pipeline.report.pictures import check_png, write_png
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, set_threads
+from pipeline.runtime.repeatable import pick_device
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, target
-from stages.params import load_params
+from stages.params import load_for_queries
 
 GROUP = "look"
 
@@ -30,11 +29,8 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
 
     Example: vse attention scan --caption 'test_00000.jpg#0' --output attention.png
     """
-    if output.suffix.lower() != ".png":
-        raise WorkbenchError(f"--output {output}: pictures are written as .png")
-    attention = attention_of(name)
-    params = load_params()
-    set_threads(params.runtime.threads)
+    check_png(output)
+    attention, params = attention_of(name), load_for_queries()
     read = "images", "captions", "features", "text", "checkpoint"
     files = stage_paths("score", read, name)
     checkpoint, inputs = read_checkpoint(files.pop("checkpoint"), name), Inputs(**files)
@@ -42,7 +38,5 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
     pair = reader(image_id or reader.image_of(caption_id), caption_id)
     path = load_images(inputs.images).set_index("image_id")["path"][pair.image_id]
     text = load_captions(inputs.captions).set_index("caption_id")["text"][caption_id]
-    sheet = draw_attention(pair, path, text)
-    with atomic_path(output) as temporary:
-        sheet.save(temporary, "PNG")
+    write_png(draw_attention(pair, path, text), output)
     say(f"{output}: {name}, image {pair.image_id}, caption {caption_id}")

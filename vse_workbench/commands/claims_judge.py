@@ -8,9 +8,8 @@ from pipeline.comparison.table import aligned
 from pipeline.runtime.files import write_text
 from stages.common import command
 from vse_workbench.claims.judgement import judge_claims
-from vse_workbench.claims.ledger import chosen, read_ledger
 from vse_workbench.claims.page import page, renewed, rows_of, sentence
-from vse_workbench.claims.results import read_kept
+from vse_workbench.claims.results import read_claims
 
 GROUP = "compare"
 PAGE, CHART, README = Path("docs/claims.md"), Path("docs/claims.svg"), Path("README.md")
@@ -26,8 +25,7 @@ def main(names: tuple[str, ...]) -> None:
 
     Example: vse claims judge
     """
-    ledger, found = read_ledger(), read_kept()
-    named = chosen(ledger, names)
+    ledger, found, named = read_claims(names)
     cells = judge_claims(ledger, found)
     shown = [made for made in cells if made.name in named]
     click.echo("\n".join(aligned(rows_of(ledger, shown))))

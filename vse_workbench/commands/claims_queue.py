@@ -5,9 +5,8 @@ import click
 from pipeline.comparison.table import aligned
 from pipeline.runtime.errors import counted
 from stages.common import command
-from vse_workbench.claims.ledger import chosen, read_ledger
 from vse_workbench.claims.queue import Planner, cost, queue, there
-from vse_workbench.claims.results import check_rows, read_kept
+from vse_workbench.claims.results import read_claims
 
 GROUP = "compare"
 
@@ -19,9 +18,7 @@ def main(names: tuple[str, ...]) -> None:
 
     Example: vse claims queue knn_sum
     """
-    ledger, found = read_ledger(), read_kept()
-    named = chosen(ledger, names)
-    check_rows(ledger, found.rows)
+    ledger, found, named = read_claims(names)
     jobs = queue(ledger, there(Planner(ledger).plans(named)), found.rows)
     lines = [[job.name, "unknown" if job.minutes is None else f"{job.minutes:.1f}"] for job in jobs]
     click.echo("\n".join(aligned([["run", "minutes"], *lines])))

@@ -6,9 +6,8 @@ from pipeline.runtime.errors import counted
 from pipeline.runtime.lock import measuring
 from pipeline.runtime.process import say
 from stages.common import command
-from vse_workbench.claims.ledger import chosen, read_ledger
 from vse_workbench.claims.queue import Planner, cost, there
-from vse_workbench.claims.results import State, check_rows, read_kept, states_of, write_states
+from vse_workbench.claims.results import State, read_claims, states_of, write_states
 from vse_workbench.claims.runs import Runs, head, run_all
 
 GROUP = "compare"
@@ -25,9 +24,7 @@ def main(names: tuple[str, ...], processes: int) -> None:
 
     Example: vse claims run --processes 2 knn_sum
     """
-    ledger, found = read_ledger(), read_kept()
-    named = chosen(ledger, names)
-    check_rows(ledger, found.rows)
+    ledger, found, named = read_claims(names)
     with measuring():
         commit, planner = head(), Planner(ledger)
         keys = frozenset(plan.key for plan in planner.plans(ledger.claims))

@@ -12,6 +12,7 @@ from pipeline.runtime.process import print_json
 from stages.common import command, json_option
 
 GROUP = "compare"
+CONFIDENCE, SEED = 0.95, 0  # of the intervals; of the draws of test images
 
 
 @command
@@ -21,8 +22,6 @@ GROUP = "compare"
 @click.option("--criterion", default="naive", help="Inference criterion.")
 @click.option("--criterion-b", help="Criterion of B, when it is another one.")
 @click.option("--resamples", type=click.IntRange(100, 1_000_000), default=RESAMPLES)
-@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
-@click.option("--seed", type=click.IntRange(0), default=0)
 @json_option
 def main(
     a: str,
@@ -31,8 +30,6 @@ def main(
     criterion: str,
     criterion_b: str | None,
     resamples: int,
-    confidence: float,
-    seed: int,
     as_json: bool,
 ) -> None:
     """Compare two runs by a paired bootstrap over their test images.
@@ -45,7 +42,7 @@ def main(
     """
     criteria = criterion, criterion_b or criterion
     runs_a, runs_b = load_runs(a, model, criteria[0]), load_runs(b, model, criteria[1])
-    first, second, draw = [*runs_a.values()], [*runs_b.values()], (resamples, confidence, seed)
+    first, second, draw = [*runs_a.values()], [*runs_b.values()], (resamples, CONFIDENCE, SEED)
     several = len(first) + len(second) > 2
     if several and list(runs_a) != list(runs_b):
         raise WorkbenchError(
@@ -60,7 +57,7 @@ def main(
     if as_json:
         figures = [asdict(each) | {"better": each.better or None} for each in differences]
         runs = {"a": a, "b": b, "criteria": criteria, "protocol": first[0].protocol}
-        print_json(runs | {"confidence": confidence, "figures": figures, "conclusion": said})
+        print_json(runs | {"confidence": CONFIDENCE, "figures": figures, "conclusion": said})
         return
     click.echo(f"A: {a}, {criteria[0]}\nB: {b}, {criteria[1]}")
     click.echo(
@@ -69,4 +66,4 @@ def main(
     )
     if several:
         click.echo(f"Means of {listing(runs_a, 20)}; s: deviation over seeds, q: over images\n")
-    click.echo("\n".join([*table(differences, confidence), "", said]))
+    click.echo("\n".join([*table(differences, CONFIDENCE), "", said]))

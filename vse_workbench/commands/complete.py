@@ -18,13 +18,13 @@ GROUP = "settings"
 
 
 @command
-@click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
-def main(params: Path) -> None:
+def main() -> None:
     """Insert the keys that params.yaml lacks, with their defaults, and print each; all other lines
     stay. What only you can mend is named.
 
     Example: vse complete
     """
+    params = Path("params.yaml")
     values, lines = completed(read_yaml(params), default_values())
     if lines:
         write_text(params, rewritten(params.read_bytes().decode("utf-8"), values, str(params)))
@@ -42,20 +42,12 @@ def completed(
         if own.get(section, ...) is None and isinstance(defaults[section], dict):
             own[section] = {}  # written without keys
     whole = merge(defaults, own) | {name: own[name] for name in NAMED if name in own}
-    came = (key for key in _leaves(whole) if _get(own, key) is ...)
-    return whole, [f"{key} = {shown(_get(whole, key))}: inserted" for key in came]
+    return whole, list(_inserted(own, whole))
 
 
-def _get(values: Any, key: str) -> Any:
-    """What stands at a dotted key, ... for nothing."""
-    for name in key.split(".") if key else ():
-        values = values.get(name, ...) if isinstance(values, Mapping) else ...
-    return values
-
-
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for name, value in values.items():
+def _inserted(before: Mapping[str, Any], after: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    for name, value in after.items():
         if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}"
+            yield from _inserted(before.get(name, {}), value, f"{at}{name}.")
+        elif name not in before:
+            yield f"{at}{name} = {shown(value)}: inserted"

@@ -5,18 +5,17 @@ from pathlib import Path
 import click
 
 from models.base.queries import query_files, query_model
-from models.base.registry import models_with, offered
+from models.base.registry import required
 from pipeline.comparison.results import read_results
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, set_threads
+from pipeline.runtime.repeatable import pick_device
 from pipeline.search.index import read_index
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, to_folder
-from stages.params import load_params
+from stages.params import load_for_queries
 from vse_workbench.export.card import card
 from vse_workbench.export.folder import finish, new_content, read_folder, write_folder
 from vse_workbench.export.onnx import write_networks
@@ -34,15 +33,11 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
 
     Example: vse export model vse --output exported
     """
-    params = load_params()
-    set_threads(params.runtime.threads)
-    files = query_files(name)
+    params, files = load_for_queries(), query_files(name)
     checkpoint = read_checkpoint(files["checkpoint"], name)
     read_index(files["output"], "test", "image", checkpoint.sha256)  # of these weights, or refused
-    towers = offered(name, "towers", "towers") if onnx else None
-    if onnx and towers is None:
-        able = ", ".join(models_with("towers", "towers"))
-        raise WorkbenchError(f"--onnx: models/{name} has no towers.py; {able} have one")
+    problem = "--onnx: models/{name} has no towers.py; {able} have one"
+    towers = required(name, "towers", "towers", problem) if onnx else None
     evaluated = stage_paths("evaluate", ("metrics", "ranks"), name)
     results = read_results([evaluated["metrics"]], [evaluated["ranks"]])
     tables = load_images(files["images"]), load_captions(files["captions"])

@@ -10,12 +10,11 @@ from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.graph import EVALUATING, stage_of, stage_paths
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.file import read_scores
 from pipeline.scores.positives import relevance_of
 from pipeline.scores.ranking import DIRECTIONS
 from stages.common import command, model_name, to_folder
-from stages.params import load_params
+from stages.params import load_for_queries
 from vse_workbench.trec.write import write_pairs, write_positives, write_run
 
 GROUP = "take out"
@@ -36,8 +35,7 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
 
     Example: vse export run vse --output runs
     """
-    params = load_params()
-    set_threads(params.runtime.threads)
+    params = load_for_queries()
     stage = stage_of(name, EVALUATING)
     files = stage_paths(stage, ("scores", "relevance"), name)
     scores = read_scores(files["scores"], split, needed_by="a run")

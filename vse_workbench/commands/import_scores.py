@@ -12,14 +12,13 @@ from pipeline.evaluation.criteria import CRITERIA
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.external import Pairs, Similarity, write_external
 from pipeline.scores.file import read_scores
 from pipeline.scores.params import ALLOWED_NAME, FILE_NAME
 from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, sizes_line
 from stages.evaluate import evaluated
-from stages.params import load_params
+from stages.params import load_for_queries
 
 GROUP = "bring in"
 
@@ -42,8 +41,7 @@ def main(
 
     Example: vse import scores IMAGES.npy CAPTIONS.npy --name my_clip
     """
-    params = load_params()
-    set_threads(params.runtime.threads)
+    params = load_for_queries()
     taken = {item for stage in SCORING for item in stage_items(stage)}
     if not FILE_NAME.fullmatch(name) or name in taken:
         text = f"a stage of dvc.yaml writes {name}.h5" if name in taken else ALLOWED_NAME

@@ -20,7 +20,7 @@ from pipeline.runtime.process import print_json
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
-from stages.common import command, existing, json_option, target
+from stages.common import command, json_option, target
 
 GROUP = "look"
 
@@ -29,19 +29,15 @@ GROUP = "look"
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--id", "row", metavar="ID", help="Show the row of one id.")
 @click.option("--neighbours", "query", metavar="ID", help="List the nearest ids by cosine.")
-@click.option("--count", default=10, type=click.IntRange(min=1), help="How many neighbours.")
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of every dataset.")
 @click.option("--picture", type=target, help="With --id: PNG of the image with its regions.")
-@click.option("--images", type=existing, help="Images table; default: the one of dvc.yaml.")
 @json_option
 def main(
     file: Path,
     row: str | None,
     query: str | None,
-    count: int,
     verify: bool,
     picture: Path | None,
-    images: Path | None,
     as_json: bool,
 ) -> None:
     """Show datasets, attributes, value statistics and first ids of FILE.
@@ -63,16 +59,16 @@ def main(
         if row is not None or picture is not None:
             raise WorkbenchError("--json has no rows: use it without --id and --picture")
         found: dict[str, Any] = {"verified": verify_file(file)} if verify else {}
-        found |= {"neighbours": neighbours(file, query, count)} if query is not None else {}
+        found |= {"neighbours": neighbours(file, query)} if query is not None else {}
         return print_json(described(file) | found)
     if verify:
         click.echo(f"{file}: header and {counted(verify_file(file), 'dataset')} checked by SHA-256")
     if row is not None and picture is not None:
-        draw(FeatureFile(file), row, picture, images)
+        draw(FeatureFile(file), row, picture)
     elif row is not None:
         click.echo("\n".join(describe_row(file, row)))
     if query is not None:
-        for name, cosine in neighbours(file, query, count):
+        for name, cosine in neighbours(file, query):
             click.echo(f"{cosine:8.5f}  {printable(name)}")
     if not verify and row is None and query is None:
         click.echo("\n".join(summary(file)))
@@ -88,16 +84,18 @@ def check_id(file: FeatureFile | GroupFile, name: str) -> None:
         raise WorkbenchError(message)
 
 
-def draw(file: FeatureFile, name: str, picture: Path, images: Path | None) -> None:
-    """Write the image of an id with its regions; `images` None for the table of dvc.yaml."""
+def draw(file: FeatureFile, name: str, picture: Path) -> None:
+    """Write the image of an id, which the images table of dvc.yaml names, with its regions."""
     from pipeline.corpus.tables import load_images  # these take a second to load
-    from pipeline.report.regions import check_drawable, draw_regions, write_picture
+    from pipeline.report.pictures import check_png, write_png
+    from pipeline.report.regions import check_drawable, draw_regions
     from pipeline.runtime.graph import stage_paths
 
+    check_png(picture)
     check_drawable(file, name)
-    table = load_images(images or stage_paths("extract_region_features", ("images",))["images"])
-    paths = table.loc[table["image_id"] == name, "path"].tolist()
-    if not paths:
-        raise WorkbenchError(f"{name}: not in the images table; name the right one with --images")
-    write_picture(draw_regions(file, name, paths[0]), picture)
+    images = stage_paths("extract_region_features", ("images",))["images"]
+    path = load_images(images).set_index("image_id")["path"].get(name)
+    if path is None:
+        raise WorkbenchError(f"{name}: not in {images}, which is of another corpus")
+    write_png(draw_regions(file, name, path), picture)
     click.echo(f"{picture}: {printable(name)} with its regions")

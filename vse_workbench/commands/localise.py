@@ -8,14 +8,14 @@ from models.phrases.queries import localise
 from pipeline.corpus.images import open_rgb
 from pipeline.corpus.tables import load_images
 from pipeline.report.phrases import COLOURS, with_boxes
+from pipeline.report.pictures import check_png, write_png
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import atomic_path
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, set_threads
+from pipeline.runtime.repeatable import pick_device
 from pipeline.search.index import words_of
 from stages.common import command, target
-from stages.params import load_params
+from stages.params import load_for_queries
 
 GROUP = "look"
 
@@ -37,10 +37,8 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
 
     Example: vse localise "a big red star" --image test_00011.jpg --output boxes.png
     """
-    if output.suffix.lower() != ".png":
-        raise WorkbenchError(f"--output {output}: pictures are written as .png")
-    words, params = words_of(phrase), load_params()
-    set_threads(params.runtime.threads)
+    check_png(output)
+    words, params = words_of(phrase), load_for_queries()
     files = stage_paths("evaluate_phrases", INPUTS, name)
     files |= stage_paths("extract_proposals", ("images", "detector"))
     files |= stage_paths("encode_phrases", ("encoder",))
@@ -55,9 +53,7 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     found = localise(name, words, picture, top, files, *chosen)
     colours = COLOURS[: len(found.boxes)]
     # the best box on top
-    sheet = with_boxes(picture, list(found.boxes[::-1]), colours[::-1], SIDE)
-    with atomic_path(output) as temporary:
-        sheet.save(temporary, "PNG")
+    write_png(with_boxes(picture, list(found.boxes[::-1]), colours[::-1], SIDE), output)
     click.echo("cosine   left    top  right bottom  colour (edges in pixels)")
     for colour, box, score in zip(colours, found.boxes, found.scores, strict=True):
         click.echo(f"{score:6.3f} {' '.join(f'{edge:6.0f}' for edge in box)}  {colour}")

@@ -18,7 +18,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
 from pipeline.runtime.registry import ONE_CLASS, Registry
 from pipeline.sentences.encodings import ENCODINGS
-from stages.common import command
+from stages.common import CODE, command
 from stages.params import Params
 
 GROUP = "settings"
@@ -74,10 +74,7 @@ def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]
         own = "".join(word.capitalize() for word in name.split("_"))
         text = re.sub(rf"\b{registry.offered(like or simplest)}\b", own, text)
     if registry is METRICS:  # its name and title
-        text, rows = re.subn(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
-        if rows != 1:
-            cause = f"--like {like!r}: it has not one row with a plain name"
-            raise WorkbenchError(cause, "copy average_precision or precision_at_r")
+        text = re.sub(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
     place = registry.folder.relative_to(ROOT) / f"{name}.py"
     return {place.as_posix(): text}, use.format(name)
 
@@ -101,11 +98,8 @@ def _model(name: str, like: str) -> tuple[dict[str, str], str]:
     if f"models/{name}/attention.py" in texts:
         graph = graph.replace("    foreach: [dp_rnn, ", f"    foreach: [{name}, dp_rnn, ", 1)
         lists.append("record_attention")
-    outs = "".join(f"      data/.checks/code/{stage}@{name},\n" for stage in lists)
-    first = re.search(r"^    outs: \[data/\.checks/code/.*\n", graph, re.MULTILINE)
-    if first is None:
-        raise WorkbenchError(f"{GRAPH}: check_params has no list of outs", "see docs/extending.md")
-    texts[GRAPH] = graph[: first.end()] + outs + graph[first.end() :]
+    outs = "".join(f"{CODE}/{stage}@{name},\n      " for stage in lists)
+    texts[GRAPH] = graph.replace("    outs: [", f"    outs: [{outs}", 1)  # those of check_params
     section = _block(params, f"{like}:", PARAMS)
     both = section.rstrip("\n") + f"\n\n{section.replace(like, name, 1)}"
     texts[PARAMS] = params.replace(section, both, 1)

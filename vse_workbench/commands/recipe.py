@@ -24,9 +24,7 @@ LAID = "A value laid over the recipe, such as raw=/data/flickr30k."
 @command
 @click.argument("name")
 @click.option("-S", "--set-param", "settings", multiple=True, metavar="KEY=VALUE", help=LAID)
-@click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
-@click.option("--recipes", type=click.Path(path_type=Path), help="Folder; else recipes, or ours.")
-def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path | None) -> None:
+def main(name: str, settings: tuple[str, ...]) -> None:
     """Make params.yaml recipes/NAME.yaml over the defaults and print each change.
 
     Of the values there only `runtime` is kept; paths such as `raw` are given with -S. The same
@@ -36,13 +34,12 @@ def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path | Non
 
     Example: vse recipe vse_2019_flickr30k -S raw=/path/to/flickr30k
     """
-    defaults = default_values()
-    shelf = recipes or next(filter(Path.is_dir, (Path("recipes"), FOLDER / "recipes")))
+    params, defaults = Path("params.yaml"), default_values()
+    shelf = next(filter(Path.is_dir, (Path("recipes"), FOLDER / "recipes")))
     recipe = Recipe(defaults, ()) if name == DEFAULTS else read_recipe(shelf, name)
     given = parse_settings(settings)
     start = params if params.is_file() else FOLDER / "params.yaml"
-    folder = params.parent / WORK / "recipe"
-    before, notes = folder / "before.yaml", folder / "last.json"
+    before, notes = (WORK / "recipe" / file for file in ("before.yaml", "last.json"))
     last = {} if name == DEFAULTS else _last(notes, name)
     kept = [one for one in last.get("settings", ()) if _holds(one, settings, start)]
     changes: dict[str, Any] = recipe.settings

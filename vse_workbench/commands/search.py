@@ -13,28 +13,20 @@ from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import print_json, say
-from pipeline.runtime.repeatable import pick_device, set_threads
+from pipeline.runtime.repeatable import pick_device
 from pipeline.search.index import SHORTLIST, lines, words_of
 from stages.common import command, json_option, target, to_folder
-from stages.params import load_params
+from stages.params import load_for_queries
 from vse_workbench.export.embedder import MAX_PIXELS, Embedder
 from vse_workbench.export.folder import read_folder
 from vse_workbench.search.page import page
 from vse_workbench.search.photographs import search_folder
-from vse_workbench.search.searcher import (
-    Answer,
-    Question,
-    Searcher,
-    as_dict,
-    best_model,
-    open_searcher,
-)
+from vse_workbench.search.searcher import Answer, Question, as_dict, best_model, open_searcher
 
 GROUP = "look"
 
 CHOSEN = "How many the vectors or an index choose, at least --top; the best are ordered."
 CORPUS = ("split", "shortlist", "criterion")  # options of a search in the corpus
-page_path = click.Path(dir_okay=False, path_type=Path)
 
 
 @command
@@ -47,7 +39,7 @@ page_path = click.Path(dir_okay=False, path_type=Path)
 @click.option("--split", default="test", help="Split to search.")
 @click.option("--shortlist", default=SHORTLIST, type=click.IntRange(min=1), help=CHOSEN)
 @click.option("--criterion", default="naive", type=click.Choice(single_query_criteria()))
-@click.option("--html", type=page_path, help="Page with thumbnails to write.")
+@click.option("--html", type=target, help="Page with thumbnails to write.")
 @json_option
 def main(
     query: str | None,
@@ -83,16 +75,13 @@ def main(
         if folder is not None and not Path("params.yaml").exists():
             text = "params.yaml: no such file, so there is no corpus to search here"
             raise WorkbenchError(text, "name a folder of photographs with --images FOLDER")
-        params = load_params()
-        set_threads(params.runtime.threads)
+        params = load_for_queries()
         picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
         brought = None
         if folder is not None:
             name, brought, _ = read_folder(folder)
-        name = name or best_model()
-        device, wordnet = pick_device(params.runtime.device), params.sentences.tfidf.wordnet_folder
-        opened = {name: Searcher(name, device, wordnet, brought, params.search)} if brought else {}
-        searcher = open_searcher(name, device, params, opened)
+        name, device = name or best_model(), pick_device(params.runtime.device)
+        searcher = open_searcher(name, device, params, {}, brought)
         inference = params.inference.model_dump(exclude={"criteria"})
         question = Question(split, top, shortlist, Criterion(criterion, **inference))
         if picture is not None:

@@ -10,9 +10,9 @@ from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, set_threads
+from pipeline.runtime.repeatable import pick_device
 from stages.common import command
-from stages.params import CommonParams, load_params
+from stages.params import CommonParams, load_for_queries
 from vse_workbench.search.searcher import Searcher, open_searcher, scored_models
 
 GROUP = "look"
@@ -49,8 +49,7 @@ def main(
         from vse_workbench.server.guard import Protocol
     except ImportError as error:
         raise WorkbenchError(f"{error.name} is not installed", "pip install '.[serve]'") from None
-    params = load_params()
-    set_threads(params.runtime.threads)
+    params = load_for_queries()
     device, others = pick_device(params.runtime.device), not_searchable(params)
     opened, searchers, pictures = dict[str, Searcher](), {}, {}
     for name in names or [*scored_models(), *params.rerank]:

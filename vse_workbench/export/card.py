@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import described
-from vse_workbench.claims.ledger import leaves
+from pipeline.runtime.recipes import leaves
 
 CARD = Path(__file__).with_name("templates") / "card.md"
 WORLD = "Trained on drawn shapes: it knows their words alone and says nothing about photographs."

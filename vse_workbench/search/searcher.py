@@ -213,14 +213,19 @@ class Reranker(Searcher):
 
 
 def open_searcher(
-    name: str, device: torch.device, params: CommonParams, opened: dict[str, Searcher]
+    name: str,
+    device: torch.device,
+    params: CommonParams,
+    opened: dict[str, Searcher],
+    exported: Files | None = None,
 ) -> Searcher:
-    """The searcher of a model, or of an item of `rerank`. opened: those there are, by name."""
+    """The searcher of a model, or of an item of `rerank`. opened: those there are, by name;
+    exported: files of the model in an exported folder."""
     if name in opened:
         return opened[name]
-    if (pair := params.rerank.get(name)) is None:
+    if exported or (pair := params.rerank.get(name)) is None:
         wordnet = params.sentences.tfidf.wordnet_folder
-        opened[name] = Searcher(name, device, wordnet, settings=params.search)
+        opened[name] = Searcher(name, device, wordnet, exported, params.search)
     else:
         first, second = (
             open_searcher(n, device, params, opened) for n in (pair.first, pair.second)

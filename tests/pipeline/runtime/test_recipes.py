@@ -12,13 +12,13 @@ from pipeline.runtime.recipes import (
     TARGETS,
     applied,
     find_recipe,
+    leaves,
     merge,
     parse_settings,
     read_recipe,
 )
 from pipeline.runtime.yaml_text import plain_yaml
 from stages.params import default_values, find_problems
-from vse_workbench.claims.ledger import leaves
 
 FOLDER = ROOT / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml"))

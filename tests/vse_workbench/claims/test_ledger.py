@@ -5,9 +5,9 @@ from claim_cases import content, ledger
 from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.recipes import leaves
 from vse_workbench.claims.ledger import (
     Ledger,
-    leaves,
     read_ledger,
     resolved,
     seeds_of,
@@ -114,18 +114,15 @@ def test_leaves_go_into_lists_of_mappings_alone():
         ("claims.wider", {"first": "nothing"}, "claims.wider: first 'nothing' is not in"),
         ("claims.wider", {"measure": "speed"}, "claims.wider: measure 'speed' is not in"),
         ("claims.wider", {"datasets": ["moon"]}, "claims.wider: dataset 'moon' is not in"),
-        ("claims.wider", {"within": 1.0, "at_most": 1.0}, "claims.wider: within beside at_most"),
         ("claims.wider", {"within": -1.0}, "claims.wider.within: "),
         ("claims.wider", {"published": {"on": "x", "first": [1.0, 2.0], "second": []}},
          r"claims.wider: published.second: 0 figures; measure r1 has 2"),
         ("claims.wider", {"published": {"on": "x", "first": [float("nan"), 1], "second": [1, 1]}},
          "claims.wider.published.first.0: "),
-        ("claims.wider", {"needs": {"regions": "grid"}}, "wider: needs regions: datasets.world"),
-        ("settings", {"odd": {"model": "vse", "has": {"x": 1}}}, "settings.odd.has: x: no dataset"),
         ("settings", {"wide": {"base": "narrow", "seeds": [1, 9]}}, "wider: seed 1 alone is"),
         ("settings", {"odd": {"model": "vse", "seeds": [0, 1]}}, "settings.odd.seeds.0: "),
-        ("measures", {"odd": ["i2t.r2"]}, "measures.odd: i2t.r2; allowed are i2t.r1, "),
-        ("measures", {"none": []}, "measures.none: no figures"),
+        ("measures", {"odd": ["i2t.r2"]}, "measures.odd.0: allowed are i2t.r1, "),
+        ("measures", {"none": []}, "measures.none: List should have at least 1 item"),
         ("datasets", {"world": {"title": "w", "over": {"moon": {}}}}, "world.over: moon: no such"),
         ("settings", {"odd": {"set": {}}}, "settings.odd: no model"),
         ("settings", {"odd": {"base": "moon"}}, "settings.odd: base 'moon' is no setting"),

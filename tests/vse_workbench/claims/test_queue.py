@@ -56,7 +56,7 @@ def test_a_setting_that_cannot_be_run_is_named(planner):
 
 
 def planned(setting, model="two_branch", **params):
-    return Plan(setting, "world", params, f"evaluate@{model}", (), setting[:12], "d" * 12)
+    return Plan(setting, "world", params, "naive", f"evaluate@{model}", (), setting[:12], "d" * 12)
 
 
 def named(jobs):

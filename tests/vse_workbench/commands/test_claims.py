@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from claim_cases import COMMIT, content
+from claim_cases import content
 from clone import ROOT, Clone
 from commands import fail, run_command
 from ruamel.yaml import YAML
@@ -13,9 +13,7 @@ from ruamel.yaml import YAML
 from pipeline.runtime.errors import WorkbenchError
 from stages.params import default_values, find_problems
 from vse_workbench.claims.judgement import judge_claims
-from vse_workbench.claims.keeping import made_row
 from vse_workbench.claims.ledger import FEATURES, read_ledger, resolved, setting_params
-from vse_workbench.claims.queue import Job, Planner
 from vse_workbench.claims.ranks import read_ranks
 from vse_workbench.claims.results import read_kept
 from vse_workbench.claims.runs import head
@@ -125,10 +123,5 @@ def test_runs_that_were_killed_go_on_to_a_verdict(clone):
     for made in judge_claims(read_ledger(Path("claims.yaml")), found):
         assert (len(made.differences), made.word in page) == (2, True)
 
-    planner = Planner(read_ledger())
-    job = Job(planner.plan("wide", "world"), 2, 1.0, None)
     network.write_text(network.read_text() + "\nEDITED = 1\n")
     assert "\n6 runs: " in printed(claims_queue)
-    today = Planner(planner.ledger)
-    with pytest.raises(WorkbenchError, match="seed 2, factor 1: was started with other"):
-        made_row(job, today, Path("data/.work/claims/1"), COMMIT, 1.0, False, found)

@@ -125,14 +125,6 @@ def test_criteria_of_one_or_both_runs(runs):
         assert rows(output)["rsum"][:2] == shown
 
 
-def test_seed_and_confidence_decide_the_intervals(runs):
-    once, other, narrow = (
-        rows(compare(runs, *RANKS, "--resamples", 200, *options))["rsum"][3]
-        for options in ((), ("--seed", 1), ("--confidence", 0.5))
-    )
-    assert len({once, other, narrow}) == 3
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [

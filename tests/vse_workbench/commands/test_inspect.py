@@ -17,6 +17,7 @@ from pipeline.storage.features import FeatureFile, write_features
 from vse_workbench.commands.inspect import main
 
 inspect = partial(run_command, main)
+GRAPH = "stages: {extract_region_features: {cmd: true --images corpus/images.parquet}}\n"
 
 
 def feature_file(path: Path) -> Path:
@@ -41,14 +42,14 @@ def test_a_whole_file_is_shown(tmp_path: Path) -> None:
     path = feature_file(tmp_path / "image.h5")
     assert "size: 128" in inspect(path).stdout
     assert "row 4 of 9" in inspect(path, "--id", "id4").stdout
-    near = inspect(path, "--neighbours", "id4", "--count", 3).stdout.splitlines()
-    assert len(near) == 3
+    near = inspect(path, "--neighbours", "id4").stdout.splitlines()
+    assert len(near) == 8
     assert "3 datasets checked" in inspect(path, "--verify").stdout
     for option in ("--id", "--neighbours"):
         said = inspect(path, option, "id44").stderr
         assert said == f"error: {path}: no id 'id44' among its 9; near it: id4, id8, id7\n"
         assert "among its 9; the first: id0, id1, id2\n" in inspect(path, option, "nope.jpg").stderr
-    shown = inspect(path, "--json", "--verify", "--neighbours", "id4", "--count", 3)
+    shown = inspect(path, "--json", "--verify", "--neighbours", "id4")
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)
     assert (found["ids"], found["verified"]) == (9, 3)
@@ -121,6 +122,7 @@ def region_world(folder: Path, **attributes: object) -> Path:
     row = ["a.png", str(folder / "a.png"), "train", "a.png", 40, 20, "0" * 64]
     Image.new("RGB", (40, 20), "grey").save(folder / "a.png")
     write_corpus(folder / "corpus", [row])
+    (folder / "dvc.yaml").write_text(GRAPH)
     found = ImageRegions(
         (80, 40),  # twice the size of the file that is there: boxes are scaled
         np.array([[20, 10, 60, 30]], np.float32),
@@ -134,8 +136,7 @@ def region_world(folder: Path, **attributes: object) -> Path:
 
 def test_the_picture_shows_boxes_where_they_are(tmp_path: Path) -> None:
     path, out = region_world(tmp_path), tmp_path / "out.png"
-    images = ["--images", tmp_path / "corpus/images.parquet"]
-    result = inspect(path, "--id", "a.png", "--picture", out, *images)
+    result = inspect(path, "--id", "a.png", "--picture", out, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     pixels = np.array(Image.open(out).convert("RGB")).astype(int)
     area = pixels[:450, :900]
@@ -165,7 +166,7 @@ def test_pictures_that_cannot_be_drawn(tmp_path, monkeypatch, arguments, words: 
     (tmp_path / "bare").mkdir()
     region_world(tmp_path / "bare", has_boxes=0)
     feature_file(tmp_path / "image.h5")
-    result = inspect(*arguments, "--images", "corpus/images.parquet")
+    result = inspect(*arguments)
     assert result.returncode == 1
     assert words in result.stderr
     assert not Path("out.png").exists()
