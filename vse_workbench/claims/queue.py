@@ -82,6 +82,8 @@ class Planner:
         """The plan of a setting; the data need not be there."""
         own, params = resolved(self.ledger, setting), self.params(setting, dataset)
         values = params | {"raw": "."}
+        if params["vocabulary"]["source"] == "transformer":
+            values["vocabulary"] = params["vocabulary"] | {"vectors": "."}
         if problems := "\n  ".join(find_problems(values)):
             raise WorkbenchError(f"claims.yaml, setting {setting} on {dataset}:\n  {problems}")
         with tempfile.TemporaryDirectory() as name:
