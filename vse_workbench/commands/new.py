@@ -25,7 +25,7 @@ GROUP = "settings"
 # By kind: where its files are, what is copied unless --like says, how it is used.
 KINDS: dict[str, tuple[Registry, str, str]] = {
     "loss": (LOSSES, "max_margin", "dvc exp run -S loss={}"),
-    "metric": (METRICS, "average_precision", "dvc repro evaluate"),
+    "metric": (METRICS, "average_precision", "dvc repro"),
     "reader": (READERS, "karpathy_json", "dvc exp run -S dataset={} -S raw=FOLDER"),
     "encoding": (ENCODINGS, "mean_vector", "dvc exp run -S sentences.encoding={}"),
     "criterion": (CRITERIA, "csls", "dvc exp run -S 'inference.criteria=[{}]'"),
