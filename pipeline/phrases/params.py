@@ -18,7 +18,7 @@ from pipeline.runtime.section import (
     wrong_value,
 )
 
-BOX_FILES = (".npy", ".npz", ".h5", ".hdf5", ".txt", ".mat")
+BOX_FILES = (".npz", ".h5", ".hdf5", ".txt", ".mat")
 
 
 class ProposalsConfig(Section):
