@@ -1,6 +1,6 @@
 """A caption as the vector of a pretrained sentence transformer (Reimers & Gurevych 2019)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.params import TransformerConfig
 from pipeline.sentences.state import Material, State
 from pipeline.sentences.text_network import digest, find_folder, load, pooling, read_files
@@ -55,6 +56,38 @@ class Transformer:
         """M captions to (M, dim) float32; zeros for a caption without a known word. Batches are of
         captions of like length, padded to the longest of the batch."""
         vectors = np.zeros((len(captions), self.dim), np.float32)
+        for rows, texts in self._batches(captions):
+            vectors[rows] = self._network.encode(
+                texts, batch_size=len(texts), show_progress_bar=False
+            )
+        return vectors
+
+    def token_states(self, captions: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+        """Last states (S, E) float32, before pooling, of all tokens of M captions, end to end, and
+        the numbers of tokens (M,) int64. Tokens are those that the network reads, with its marks of
+        begin and end; a caption without a known word has none. WorkbenchError for a network that
+        does not show them."""
+        width = self._network[0].get_embedding_dimension()
+        states = [np.zeros((0, width), np.float32)] * len(captions)
+        for rows, texts in self._batches(captions):
+            # None: all that the network's modules give, by text
+            outputs = self._network.encode(
+                texts, output_value=None, batch_size=len(texts), show_progress_bar=False
+            )
+            for row, output in zip(rows, outputs, strict=True):
+                if "token_embeddings" not in output:
+                    raise WorkbenchError(
+                        f"{self._settings['model']}: gives vectors of texts alone, none of tokens",
+                        "choose another sentences.transformer.model, or vse_infinity.words: gru",
+                    )
+                read = output["attention_mask"].bool()  # not the padding, at whichever end
+                states[row] = output["token_embeddings"][read].float().cpu().numpy()
+        return np.concatenate(states), np.array(list(map(len, states)), np.int64)
+
+    def _batches(
+        self, captions: Sequence[Sequence[str]]
+    ) -> Iterator[tuple[list[np.int64], list[str]]]:
+        """Rows and texts of captions of like length that have a known word."""
         texts = [self._text(words) for words in captions]
         lengths = [len(ids) for ids in self._network.tokenizer(texts)["input_ids"]] if texts else []
         by_length = np.argsort(lengths, kind="stable")[::-1]
@@ -62,11 +95,7 @@ class Transformer:
         for start in range(0, len(texts), size):
             rows = [row for row in by_length[start : start + size] if texts[row]]
             if rows:
-                batch = [texts[row] for row in rows]
-                vectors[rows] = self._network.encode(
-                    batch, batch_size=size, show_progress_bar=False
-                )
-        return vectors
+                yield rows, [texts[row] for row in rows]
 
     def state(self) -> State:
         """All files of the network, so that the encoder needs neither folder nor cache."""
