@@ -1,12 +1,22 @@
-"""States of the tokens of every caption, and the network that makes them, for vse_infinity."""
+"""States of the tokens of every caption, and the network that gives them, for vse_infinity."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
-from pipeline.corpus.tables import load_captions
-from pipeline.runtime.process import say
+import numpy as np
+
+from pipeline.corpus.tables import captions_digest, load_captions
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import Progress, say
 from pipeline.runtime.repeatable import settle
+from pipeline.sentences.encoder import Captions, SentenceEncoder, blocks, check_known
+from pipeline.sentences.state import Material
 from pipeline.storage.groups import write_groups
+from pipeline.storage.layout import checked
 from stages.common import WORK, command, paths
 from stages.params import load_params
 
@@ -17,24 +27,53 @@ from stages.params import load_params
 def main(captions: Path, output: Path, encoder: Path) -> None:
     """Encode the tokens of all captions by the network of sentences.transformer."""
     params: Any = load_params()
-    if params.vse_infinity.words != "transformer":
-        for path in (output, encoder):  # say that there are none: the same bytes in all such runs
-            write_groups(path, {}, {"words": params.vse_infinity.words})
+    settings, words = params.sentences.transformer, params.vse_infinity.words
+    if words != "transformer":
+        for path in (output, encoder):  # the same bytes whatever else is set
+            write_groups(path, {}, {"words": words})
         return
-    from pipeline.sentences.encoder import fit_encoder  # scikit-learn takes a second to load
-    from pipeline.sentences.encodings.transformer import Transformer
-    from pipeline.sentences.token_states import write_token_states
+    from pipeline.sentences.encodings.transformer import Transformer  # loads torch
 
     device, table = settle(params.runtime), load_captions(captions)
-    chosen = params.sentences.model_copy(update={"encoding": "transformer"})
-    made = fit_encoder(chosen, captions, table, 0)  # nothing is fitted
+    ids, texts = table["caption_id"].tolist(), list(table["tokens"])
+    network = Transformer.fit(Material(settings, [], captions, 0))
+    made = SentenceEncoder("transformer", network, None)
+    check_known(ids, texts, made, params.sentences.unknown)
     made.write(encoder)
-    assert isinstance(made.encoding, Transformer)
     made.to(device)
-    settings = {"transformer": Transformer.depends_on(chosen.transformer)}
+    described = {
+        "params": json.dumps({"transformer": Transformer.depends_on(settings)}, sort_keys=True),
+        "weights_sha256": sha256_file(encoder),
+        "corpus_sha256": captions_digest(table),
+    }
     WORK.mkdir(parents=True, exist_ok=True)
-    count, width = write_token_states(output, WORK, table, made.encoding, settings, encoder)
-    say(f"token states: {count:,} x {width} of {len(table):,} captions")
+    with TemporaryFile(dir=WORK) as file:  # so that memory holds one block of captions
+        counts, width = put_states(file, network, ids, texts)
+        if not counts.any():
+            text = f"no caption has a word that {settings.model} knows"
+            raise WorkbenchError(text, "choose another sentences.transformer.model")
+        states = np.memmap(file, "<f2", "r", shape=(int(counts.sum()), width))
+        of_captions: dict[str, Any] = {"ids": ids, "counts": counts}
+        write_groups(output, {"captions": of_captions, "tokens": {"states": states}}, described)
+    say(f"token states: {len(states):,} x {width} of {len(table):,} captions")
+
+
+def put_states(
+    file: IO[bytes], network: Any, ids: Sequence[str], captions: Captions
+) -> tuple[np.ndarray, int]:
+    """Write the states (S, E) of the tokens of M captions end to end, float16; their numbers (M,)
+    int64, and E. ids: M, for messages."""
+    counts, width = np.zeros(len(ids), np.int64), 0
+    with Progress("tokens", len(ids), "captions") as progress:
+        for start, block in blocks(captions, network.block):
+            rows = slice(start, start + len(block))
+            states, counts[rows] = network.token_states(block)
+            names = np.repeat(np.array(ids[rows], object), counts[rows]).tolist()
+            file.write(checked("token states", states, np.float16, names).data)
+            width = states.shape[1]
+            progress.update(len(block))
+    file.flush()
+    return counts, width
 
 
 if __name__ == "__main__":

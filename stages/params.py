@@ -190,8 +190,12 @@ class CommonParams(Section):
 
     def origins(self) -> dict[str, "Origin"]:
         """What files of features must say of themselves, by the section they are made with."""
+        from pipeline.inputs.origin import Origin
+
         found = self._image_origin(), self._region_origin(), self._sentence_origin()
-        return {origin.section: origin for origin in found} | {"token_states": self._state_origin()}
+        made = {"transformer": self.sentences.transformer.named()}
+        tokens = Origin("sentences", "encode_tokens", None, made, "")
+        return {origin.section: origin for origin in found} | {"token_states": tokens}
 
     def _image_origin(self) -> "Origin":
         from models.backbone.params import provenance
@@ -248,12 +252,6 @@ class CommonParams(Section):
                 del chosen["stop_words"]
         own_file = "sentences.encoding: file"
         return Origin("sentences", "encode_sentences", None, made, own_file)
-
-    def _state_origin(self) -> "Origin":
-        from pipeline.inputs.origin import Origin
-
-        made = {"transformer": self.sentences.transformer.named()}
-        return Origin("sentences", "encode_tokens", None, made, "")
 
     def model(self, name: str) -> Settings:
         return Settings(getattr(self, name), self.loss, self.ranking, self.seed)

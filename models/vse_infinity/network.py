@@ -13,8 +13,8 @@ from models.layers.standardise import Standardise
 class VSEInfinity(nn.Module):
     """Regions and words in one space, each side pooled to a unit row (Chen et al. 2021, section 3).
     A region goes through a linear layer, to which the result of a perceptron of two layers is
-    added; words go through a bidirectional GRU, states of a transformer's tokens through a linear
-    layer. As in the authors' code the perceptron is half as wide within, with batch norm and ReLU.
+    added; words go through a bidirectional GRU, states of tokens through a linear layer. As in the
+    authors' code the perceptron is half as wide within, with batch norm and ReLU.
 
     In training some regions and words or tokens are left out, so that sets of all sizes are seen:
     each with the probability drop_regions or drop_words, but one of every set stays.
@@ -23,15 +23,15 @@ class VSEInfinity(nn.Module):
     def __init__(
         self,
         image_dim: int,  # D of the region features
-        vocabulary_size: int,  # V, not read with token states
-        word_dim: int,  # width of a word embedding, likewise
+        vocabulary_size: int,  # V; not read with token states
+        word_dim: int,  # width of a word embedding; likewise
         dim: int,  # K of the joint space
         image_mlp: bool = True,  # whether the perceptron is there
         image_pool: str = "gpo",  # of models.layers.sets.POOLS
         text_pool: str = "gpo",
         drop_regions: float = 0.0,
         drop_words: float = 0.0,
-        state_dim: int = 0,  # E of the token states that it reads; 0: it reads word ids
+        state_dim: int = 0,  # E of a token state; 0: it reads word ids
     ) -> None:
         super().__init__()
         self.drop_regions, self.drop_words = drop_regions, drop_words
@@ -39,9 +39,9 @@ class VSEInfinity(nn.Module):
         self.projection = glorot_linear(image_dim, dim)
         self.perceptron = _perceptron(image_dim, dim) if image_mlp else None
         self.image_pool, self.text_pool = POOLS[image_pool](), POOLS[text_pool]()
-        self.reads_states = state_dim > 0
-        if self.reads_states:
-            self.text: nn.Module = glorot_linear(state_dim, dim)
+        self.text: nn.Module
+        if state_dim:
+            self.text = glorot_linear(state_dim, dim)
         else:
             self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
 
@@ -60,8 +60,8 @@ class VSEInfinity(nn.Module):
     def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Padded word ids (B, T), or token states (B, T, E), with lengths (B,) on the CPU to unit
         rows (B, K)."""
-        items = self.text(tokens) if self.reads_states else self.text(tokens, lengths)
-        return unit_rows(self.text_pool(items, lengths))
+        given = (tokens.float(),) if isinstance(self.text, nn.Linear) else (tokens, lengths)
+        return unit_rows(self.text_pool(self.text(*given), lengths))
 
     def forward(
         self,

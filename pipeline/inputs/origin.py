@@ -28,9 +28,8 @@ class Origin:
 
     @property
     def way_out(self) -> str:
-        again = f"make it again with: dvc repro {self.stage}"
         brought = f"features made elsewhere are brought in by {self.own} (docs/features.md)"
-        return f"{again}; {brought}" if self.own else again
+        return f"make it again with: dvc repro {self.stage}" + f"; {brought}" * bool(self.own)
 
 
 def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:

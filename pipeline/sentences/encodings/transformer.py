@@ -56,38 +56,32 @@ class Transformer:
         """M captions to (M, dim) float32; zeros for a caption without a known word. Batches are of
         captions of like length, padded to the longest of the batch."""
         vectors = np.zeros((len(captions), self.dim), np.float32)
-        for rows, texts in self._batches(captions):
-            vectors[rows] = self._network.encode(
-                texts, batch_size=len(texts), show_progress_bar=False
-            )
+        for rows, found in self._outputs(captions, "sentence_embedding"):
+            vectors[rows] = found
         return vectors
 
     def token_states(self, captions: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-        """Last states (S, E) float32, before pooling, of all tokens of M captions, end to end, and
-        the numbers of tokens (M,) int64. Tokens are those that the network reads, with its marks of
-        begin and end; a caption without a known word has none. WorkbenchError for a network that
-        does not show them."""
+        """States (S, E) float32, before pooling, of all tokens that the network reads of M
+        captions, its marks of begin and end among them, end to end, and their numbers (M,) int64:
+        0 for a caption without a known word. WorkbenchError for a network that gives none."""
         width = self._network[0].get_embedding_dimension()
         states = [np.zeros((0, width), np.float32)] * len(captions)
-        for rows, texts in self._batches(captions):
-            # None: all that the network's modules give, by text
-            outputs = self._network.encode(
-                texts, output_value=None, batch_size=len(texts), show_progress_bar=False
-            )
-            for row, output in zip(rows, outputs, strict=True):
-                if "token_embeddings" not in output:
+        for rows, found in self._outputs(captions, None):
+            for row, one in zip(rows, found, strict=True):
+                if "token_embeddings" not in one:
                     raise WorkbenchError(
                         f"{self._settings['model']}: gives vectors of texts alone, none of tokens",
                         "choose another sentences.transformer.model, or vse_infinity.words: gru",
                     )
-                read = output["attention_mask"].bool()  # not the padding, at whichever end
-                states[row] = output["token_embeddings"][read].float().cpu().numpy()
+                there = one["attention_mask"].bool()  # the padding may be at either end
+                states[row] = one["token_embeddings"][there].float().cpu().numpy()
         return np.concatenate(states), np.array(list(map(len, states)), np.int64)
 
-    def _batches(
-        self, captions: Sequence[Sequence[str]]
-    ) -> Iterator[tuple[list[np.int64], list[str]]]:
-        """Rows and texts of captions of like length that have a known word."""
+    def _outputs(
+        self, captions: Sequence[Sequence[str]], kind: str | None
+    ) -> Iterator[tuple[list[np.int64], Any]]:
+        """Batches of rows of captions with a known word, and what the network gives of these: an
+        output of the library's `encode`, None for a mapping with all of them for each."""
         texts = [self._text(words) for words in captions]
         lengths = [len(ids) for ids in self._network.tokenizer(texts)["input_ids"]] if texts else []
         by_length = np.argsort(lengths, kind="stable")[::-1]
@@ -95,7 +89,10 @@ class Transformer:
         for start in range(0, len(texts), size):
             rows = [row for row in by_length[start : start + size] if texts[row]]
             if rows:
-                yield rows, [texts[row] for row in rows]
+                batch = [texts[row] for row in rows]
+                yield rows, self._network.encode(
+                    batch, output_value=kind, batch_size=size, show_progress_bar=False
+                )
 
     def state(self) -> State:
         """All files of the network, so that the encoder needs neither folder nor cache."""
