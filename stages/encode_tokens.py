@@ -1,10 +1,9 @@
 """States of the tokens of every caption, and the network that gives them, for vse_infinity."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.repeatable import settle
-from pipeline.sentences.encoder import Captions, SentenceEncoder, blocks, check_known
+from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known
 from pipeline.sentences.state import Material
 from pipeline.storage.groups import write_groups
 from pipeline.storage.layout import checked
@@ -47,8 +46,16 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
         "corpus_sha256": captions_digest(table),
     }
     WORK.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=WORK) as file:  # so that memory holds one block of captions
-        counts, width = put_states(file, network, ids, texts)
+    counts, width = np.zeros(len(ids), np.int64), 0
+    with TemporaryFile(dir=WORK) as file, Progress("tokens", len(ids), "captions") as progress:
+        for start, block in blocks(texts, network.block):  # memory holds one, the file all
+            rows = slice(start, start + len(block))
+            states, counts[rows] = network.token_states(block)
+            names = np.repeat(np.array(ids[rows], object), counts[rows]).tolist()
+            file.write(checked("token states", states, np.float16, names).data)
+            width = states.shape[1]
+            progress.update(len(block))
+        file.flush()
         if not counts.any():
             text = f"no caption has a word that {settings.model} knows"
             raise WorkbenchError(text, "choose another sentences.transformer.model")
@@ -56,24 +63,6 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
         of_captions: dict[str, Any] = {"ids": ids, "counts": counts}
         write_groups(output, {"captions": of_captions, "tokens": {"states": states}}, described)
     say(f"token states: {len(states):,} x {width} of {len(table):,} captions")
-
-
-def put_states(
-    file: IO[bytes], network: Any, ids: Sequence[str], captions: Captions
-) -> tuple[np.ndarray, int]:
-    """Write the states (S, E) of the tokens of M captions end to end, float16; their numbers (M,)
-    int64, and E. ids: M, for messages."""
-    counts, width = np.zeros(len(ids), np.int64), 0
-    with Progress("tokens", len(ids), "captions") as progress:
-        for start, block in blocks(captions, network.block):
-            rows = slice(start, start + len(block))
-            states, counts[rows] = network.token_states(block)
-            names = np.repeat(np.array(ids[rows], object), counts[rows]).tolist()
-            file.write(checked("token states", states, np.float16, names).data)
-            width = states.shape[1]
-            progress.update(len(block))
-    file.flush()
-    return counts, width
 
 
 if __name__ == "__main__":
