@@ -90,9 +90,10 @@ class Transformer:
             rows = [row for row in by_length[start : start + size] if texts[row]]
             if rows:
                 batch = [texts[row] for row in rows]
-                yield rows, self._network.encode(
+                outputs = self._network.encode(
                     batch, output_value=kind, batch_size=size, show_progress_bar=False
                 )
+                yield rows, outputs
 
     def state(self) -> State:
         """All files of the network, so that the encoder needs neither folder nor cache."""

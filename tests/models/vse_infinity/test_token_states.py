@@ -30,10 +30,6 @@ def encode(folder, run=succeed):
     return run(encode_tokens, folder, "--captions", PATHS["captions"], *made)
 
 
-def captions_in(folder):
-    return load_captions(folder / PATHS["captions"]).set_index("caption_id")["tokens"]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """After `encode_tokens`, by a network whose states tell words apart, and a training."""
@@ -58,8 +54,9 @@ def test_the_file_has_the_library_s_token_embeddings_of_each_caption_alone(folde
     file = GroupFile(folder / MADE["output"])
     counts, states = file.array("captions", "counts"), file.array("tokens", "states")
     assert (counts.min(), counts.max(), counts.sum()) == (0, 6, len(states))
-    assert file.texts("captions", "ids") == list((captions := captions_in(folder)).index)
-    for words, own in zip(captions, np.split(states, counts.cumsum()[:-1]), strict=True):
+    captions = load_captions(folder / PATHS["captions"])
+    assert file.texts("captions", "ids") == list(captions["caption_id"])
+    for words, own in zip(captions["tokens"], np.split(states, counts.cumsum()[:-1]), strict=True):
         text = " ".join(word for word in words if word in KNOWN)
         (expected,) = network.encode([text], output_value="token_embeddings")
         assert len(own) == (len(expected) if text else 0)
@@ -80,7 +77,8 @@ def test_a_query_equals_the_stored_caption(folder, tmp_path, exported):
     if exported:
         finish(tmp_path, write_folder(tmp_path, files, checkpoint))
         _, files, checkpoint = read_folder(tmp_path)
-    texts = list(captions_in(folder)[scores.caption_ids])
+    table = load_captions(folder / PATHS["captions"]).set_index("caption_id")
+    texts = list(table["tokens"][scores.caption_ids])
     known = np.array([not {*KNOWN}.isdisjoint(words) for words in texts])
     stored, asked = scores.caption_embeddings, queries(files, checkpoint, CPU)
     alone = [asked.of_words(texts[row], None, told.append).vector for row in np.flatnonzero(known)]
