@@ -82,7 +82,7 @@ def paths(
 
 def model_and_inputs(function: Main) -> Main:
     """The argument MODEL and the files a model may read, for the stages that run one."""
-    optional = paths("network", "classes", exist=True, required=False)(function)
+    optional = paths("network", "classes", "states", exist=True, required=False)(function)
     inputs = paths("images", "captions", "features", "text", exist=True)(optional)
     return model_name(inputs)
 

@@ -191,8 +191,12 @@ class CommonParams(Section):
 
     def origins(self) -> dict[str, "Origin"]:
         """What files of features must say of themselves, by the section they are made with."""
+        from pipeline.inputs.origin import Origin
+
         found = self._image_origin(), self._region_origin(), self._sentence_origin()
-        return {origin.section: origin for origin in found}
+        made = {"transformer": self.sentences.transformer.named()}
+        tokens = Origin("sentences", "encode_tokens", None, made, "")
+        return {origin.section: origin for origin in found} | {"token_states": tokens}
 
     def _image_origin(self) -> "Origin":
         from models.backbone.params import provenance

@@ -20,7 +20,7 @@ from pipeline.training.phases import Batches, Phase
 from pipeline.training.processes import divided
 
 # Keys of the section of a model of pairs that the training reads; the others are the network's.
-OF_TRAINING = {"word_vectors", "standardise_images", "margin", "training"}
+OF_TRAINING = {"words", "word_vectors", "standardise_images", "margin", "training"}
 
 
 def set_first_weights(model: nn.Module, config: Any, inputs: OpenedInputs, train: Split) -> None:

@@ -40,6 +40,7 @@ FILES = ("images", "captions", "features", "text", "checkpoint", "output")
 MADE_BY = {
     "image_network": ("extract_image_features", "network"),
     "encoder": ("encode_sentences", "encoder"),
+    "token_encoder": ("encode_tokens", "encoder"),
     "detector": ("extract_region_features", "detector"),
 }
 Files = dict[str, Path]
@@ -92,7 +93,7 @@ def caption_embedder(name: str, device: torch.device) -> tuple[CaptionEmbedder, 
     """The embedder of a model that reads words by a vocabulary, and the digest of its weights."""
     problem = "words of captions can be left out for {able}, not for {name}"
     make = required(name, "queries", "embedder", problem, "choose other analyses with --only")
-    files = stage_paths("score", ("text", "features", "checkpoint"), name)
+    files = query_files(name)
     checkpoint = read_checkpoint(files["checkpoint"], name)
     return make(files, checkpoint, device), checkpoint.sha256
 

@@ -107,16 +107,21 @@ def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path |
     return read_encoder(encoder_path, wordnet)
 
 
-def sentence_vector(
-    words: Sequence[str], sentences: FeatureFile, encoder: Any, tell: Tell = say
-) -> tuple[torch.Tensor]:
-    """The vector (1, E) float32 of a query's words, alone in a tuple; words left out are told.
-    sentences: (M, E). WorkbenchError where all are left out."""
+def known_to(encoder: Any, words: Sequence[str], tell: Tell) -> None:
+    """Tell which words of a query a sentence encoder leaves out; WorkbenchError for all."""
     known = encoder.encoding.known([[word] for word in words]) > 0
     unknown = check_words(words, known.tolist(), f"the sentence encoder {encoder.name}")
     if unknown:
         kinds = "unknown or stop words" if encoder.name == "tfidf" else "unknown words"
         tell(f"{kinds}, left out: {', '.join(unknown)}")
+
+
+def sentence_vector(
+    words: Sequence[str], sentences: FeatureFile, encoder: Any, tell: Tell = say
+) -> tuple[torch.Tensor]:
+    """The vector (1, E) float32 of a query's words, alone in a tuple; words left out are told.
+    sentences: (M, E). WorkbenchError where all are left out."""
+    known_to(encoder, words, tell)
     # rounded as the corpus's were, so that a caption of the corpus finds what it finds there
     vector = checked("query", encoder.encode([list(words)]), sentences.dtype(), ["the query"])
     return (torch.from_numpy(vector).float(),)

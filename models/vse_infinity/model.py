@@ -1,6 +1,6 @@
-"""VSE-infinity as a system: regions and word ids in, a ranking loss, cosines out."""
+"""VSE-infinity as a system: regions and words in, a ranking loss, cosines out."""
 
-from functools import partial
+from typing import Any
 
 import torch
 
@@ -10,12 +10,17 @@ from models.base.scoring import score_vectors, split_scorer
 from models.vse_infinity.network import VSEInfinity
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs
+from pipeline.inputs.states import StateInputs
+from pipeline.storage.checkpoint import Checkpoint
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    return pair_job(
-        "vse_infinity", settings, RegionInputs(inputs), VSEInfinity, score_vectors, device
-    )
+    opened = StateInputs if settings.config.words == "transformer" else RegionInputs
+    return pair_job("vse_infinity", settings, opened(inputs), VSEInfinity, score_vectors, device)
 
 
-scorer = partial(split_scorer, RegionInputs, VSEInfinity)
+def scorer(checkpoint: Checkpoint, inputs: Inputs, device: torch.device) -> Any:
+    """As models.base.scoring.split_scorer, with the kind of inputs of the training."""
+    reads_states = "state_dim" in checkpoint.description.architecture
+    opened = StateInputs if reads_states else RegionInputs
+    return split_scorer(opened, VSEInfinity, checkpoint, inputs, device)

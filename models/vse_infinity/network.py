@@ -13,24 +13,25 @@ from models.layers.standardise import Standardise
 class VSEInfinity(nn.Module):
     """Regions and words in one space, each side pooled to a unit row (Chen et al. 2021, section 3).
     A region goes through a linear layer, to which the result of a perceptron of two layers is
-    added; words go through a bidirectional GRU. As in the authors' code the perceptron is half as
-    wide within, with batch norm and ReLU.
+    added; words go through a bidirectional GRU, states of tokens through a linear layer. As in the
+    authors' code the perceptron is half as wide within, with batch norm and ReLU.
 
-    In training some regions and words are left out, so that sets of all sizes are seen: each with
-    the probability drop_regions or drop_words, but one of every set stays.
+    In training some regions and words or tokens are left out, so that sets of all sizes are seen:
+    each with the probability drop_regions or drop_words, but one of every set stays.
     """
 
     def __init__(
         self,
         image_dim: int,  # D of the region features
-        vocabulary_size: int,  # V
-        word_dim: int,  # width of a word embedding
+        vocabulary_size: int,  # V; not read with token states
+        word_dim: int,  # width of a word embedding; likewise
         dim: int,  # K of the joint space
         image_mlp: bool = True,  # whether the perceptron is there
         image_pool: str = "gpo",  # of models.layers.sets.POOLS
         text_pool: str = "gpo",
         drop_regions: float = 0.0,
         drop_words: float = 0.0,
+        state_dim: int = 0,  # E of a token state; 0: it reads word ids
     ) -> None:
         super().__init__()
         self.drop_regions, self.drop_words = drop_regions, drop_words
@@ -38,7 +39,11 @@ class VSEInfinity(nn.Module):
         self.projection = glorot_linear(image_dim, dim)
         self.perceptron = _perceptron(image_dim, dim) if image_mlp else None
         self.image_pool, self.text_pool = POOLS[image_pool](), POOLS[text_pool]()
-        self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
+        self.text: nn.Module
+        if state_dim:
+            self.text = glorot_linear(state_dim, dim)
+        else:
+            self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
 
     def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Tensor:
         """Regions (B, R, D), of which counts (B,) exist, to unit rows (B, K), zeros for an image
@@ -53,8 +58,10 @@ class VSEInfinity(nn.Module):
         return unit_rows(self.image_pool(items, counts))
 
     def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Padded word ids (B, T) with lengths (B,) on the CPU to unit rows (B, K)."""
-        return unit_rows(self.text_pool(self.text(tokens, lengths), lengths))
+        """Padded word ids (B, T), or token states (B, T, E), with lengths (B,) on the CPU to unit
+        rows (B, K)."""
+        given = (tokens.float(),) if isinstance(self.text, nn.Linear) else (tokens, lengths)
+        return unit_rows(self.text_pool(self.text(*given), lengths))
 
     def forward(
         self,
@@ -66,8 +73,8 @@ class VSEInfinity(nn.Module):
         divide: Divide = undivided,
     ) -> Tensor:
         """Cosines (B, B) float32, images in rows, of a batch. features: (B, R, D) of the regions;
-        counts: (B,) of these that exist; tokens: (B, T) word ids, padded at the end; counts and
-        lengths: on the CPU; divide: how rows are shared."""
+        counts: (B,) of these that exist; tokens: (B, T) word ids, or (B, T, E) states, padded
+        at the end; counts and lengths: on the CPU; divide: how rows are shared."""
         if self.training:
             features, counts = thinned(features, counts, self.drop_regions)
             tokens, lengths = thinned(tokens, lengths, self.drop_words)

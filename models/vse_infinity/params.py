@@ -13,6 +13,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class VSEInfinityConfig(WordsConfig):
+    words: Literal["gru", "transformer"] = "gru"
     dim: Count = 128
     image_mlp: bool = True
     image_pool: Pool = "gpo"

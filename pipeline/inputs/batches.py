@@ -34,8 +34,8 @@ class Batch:
     """B pairs of an image and a caption that describes it."""
 
     images: Any  # (B, D) features, or pipeline.inputs.regions.Regions
-    captions: torch.Tensor  # (B, T) word ids, padded at the end
-    lengths: torch.Tensor  # (B,) words per caption, always on the CPU
+    captions: torch.Tensor  # (B, T) word ids or (B, T, E) states of tokens, padded at the end
+    lengths: torch.Tensor  # (B,) words or tokens per caption, always on the CPU
     groups: torch.Tensor  # (B,) integers, equal where pairs are not each other's negatives
     related: torch.Tensor | None = None  # (B, B) bool, images in rows, True: no negatives either
 

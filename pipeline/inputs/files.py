@@ -15,6 +15,7 @@ class Inputs:
     text: Path  # the folder of the vocabulary, or a file of sentence features
     network: Path | None = None  # the one behind the image features
     classes: Path | None = None  # of the instance loss
+    states: Path | None = None  # of the captions' tokens
 
     def required(self, field: str) -> Path:
         """An artefact that not every model reads; WorkbenchError when it was not given."""

@@ -14,6 +14,7 @@ from pipeline.inputs.files import Inputs
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import merge
 from pipeline.storage.features import FeatureFile
+from pipeline.storage.groups import GroupFile
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,13 @@ class Origin:
     stage: str
     model: str | None  # whose features they are, None where the file tells
     params: Mapping[str, Any]  # settings by key, without those that the file tells alone
-    own: str  # the setting that brings in a file of the user's
+    own: str  # the setting that brings in a file of the user's, empty where none does
     unsaid: Mapping[str, Any] = field(default_factory=dict)  # what goes without saying in a file
 
     @property
     def way_out(self) -> str:
-        return (
-            f"make it again with: dvc repro {self.stage}; features made elsewhere are brought in "
-            f"by {self.own} (docs/features.md)"
-        )
+        brought = f"features made elsewhere are brought in by {self.own} (docs/features.md)"
+        return f"make it again with: dvc repro {self.stage}" + f"; {brought}" * bool(self.own)
 
 
 def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
@@ -40,9 +39,11 @@ def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
     check_origin(features, origins["regions" if "boxes" in features.layouts else "image_features"])
     if inputs.text.is_file():
         check_origin(FeatureFile(inputs.text), origins["sentences"])
+    if inputs.states and (states := GroupFile(inputs.states)).layouts:
+        check_origin(states, origins["token_states"])
 
 
-def check_origin(file: FeatureFile, origin: Origin) -> None:
+def check_origin(file: FeatureFile | GroupFile, origin: Origin) -> None:
     """Refuse a file that names another origin than params.yaml, or none, with both values. Only
     what both name is compared: a file of an earlier version lacks the keys that came later."""
     if "params" not in file.attributes:

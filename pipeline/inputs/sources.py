@@ -60,9 +60,9 @@ class TokenRows:
 
     def __call__(self, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         lengths = self.lengths[rows]
-        steps = np.arange(lengths.max())
+        steps = np.arange(max(lengths.max(), 1))
         inside = steps < lengths[:, None]
-        padded = np.zeros(inside.shape, np.int64)
+        padded = np.zeros((*inside.shape, *self.tokens.shape[1:]), self.tokens.dtype)
         padded[inside] = self.tokens[(self.starts[rows, None] + steps)[inside]]
         return torch.from_numpy(padded), torch.from_numpy(lengths)
 

@@ -160,7 +160,7 @@ def _library() -> Any:
         from transformers.utils import logging
     except ImportError as error:
         raise WorkbenchError(
-            f"sentences.encoding = transformer: {error.name} is not installed",
+            f"{KEY}: {error.name} is not installed",
             "pip install '.[text]'",
         ) from None
     logging.disable_progress_bar()

@@ -29,6 +29,7 @@ NAMES = {
     "sentences": "sentences.h5",
     "image_network": "image_network.safetensors",
     "encoder": "sentence_encoder.h5",
+    "token_encoder": "token_encoder.h5",
     "detector": "detector.safetensors",
 }
 VOCABULARY = "vocabulary.json"
@@ -72,7 +73,9 @@ def _earlier(folder: Path) -> list[Path]:
 def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
     """Copy what the queries of a model need into a folder; the content of its config.json."""
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
-    spare = {"image_network"} if "image_model" in checkpoint.description.architecture else set()
+    sizes = checkpoint.description.architecture
+    spare = {"image_network"} if "image_model" in sizes else set()
+    spare |= set() if "state_dim" in sizes else {"token_encoder"}  # it reads words
     made = {
         name: _copied(files[name], folder / NAMES[name])
         for name in ("checkpoint", *MADE_BY)

@@ -1,6 +1,6 @@
 """A caption as the vector of a pretrained sentence transformer (Reimers & Gurevych 2019)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.params import TransformerConfig
 from pipeline.sentences.state import Material, State
 from pipeline.sentences.text_network import digest, find_folder, load, pooling, read_files
@@ -55,6 +56,32 @@ class Transformer:
         """M captions to (M, dim) float32; zeros for a caption without a known word. Batches are of
         captions of like length, padded to the longest of the batch."""
         vectors = np.zeros((len(captions), self.dim), np.float32)
+        for rows, found in self._outputs(captions, "sentence_embedding"):
+            vectors[rows] = found
+        return vectors
+
+    def token_states(self, captions: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+        """States (S, E) float32, before pooling, of all tokens that the network reads of M
+        captions, its marks of begin and end among them, end to end, and their numbers (M,) int64:
+        0 for a caption without a known word. WorkbenchError for a network that gives none."""
+        width = self._network[0].get_embedding_dimension()
+        states = [np.zeros((0, width), np.float32)] * len(captions)
+        for rows, found in self._outputs(captions, None):
+            for row, one in zip(rows, found, strict=True):
+                if "token_embeddings" not in one:
+                    raise WorkbenchError(
+                        f"{self._settings['model']}: gives vectors of texts alone, none of tokens",
+                        "choose another sentences.transformer.model, or vse_infinity.words: gru",
+                    )
+                there = one["attention_mask"].bool()  # the padding may be at either end
+                states[row] = one["token_embeddings"][there].float().cpu().numpy()
+        return np.concatenate(states), np.array(list(map(len, states)), np.int64)
+
+    def _outputs(
+        self, captions: Sequence[Sequence[str]], kind: str | None
+    ) -> Iterator[tuple[list[np.int64], Any]]:
+        """Batches of rows of captions with a known word, and what the network gives of these: an
+        output of the library's `encode`, None for a mapping with all of them for each."""
         texts = [self._text(words) for words in captions]
         lengths = [len(ids) for ids in self._network.tokenizer(texts)["input_ids"]] if texts else []
         by_length = np.argsort(lengths, kind="stable")[::-1]
@@ -63,10 +90,10 @@ class Transformer:
             rows = [row for row in by_length[start : start + size] if texts[row]]
             if rows:
                 batch = [texts[row] for row in rows]
-                vectors[rows] = self._network.encode(
-                    batch, batch_size=size, show_progress_bar=False
+                outputs = self._network.encode(
+                    batch, output_value=kind, batch_size=size, show_progress_bar=False
                 )
-        return vectors
+                yield rows, outputs
 
     def state(self) -> State:
         """All files of the network, so that the encoder needs neither folder nor cache."""

@@ -1,0 +1,69 @@
+"""States of the tokens of every caption, and the network that gives them, for vse_infinity."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+
+from pipeline.corpus.tables import captions_digest, load_captions
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import Progress, say
+from pipeline.runtime.repeatable import settle
+from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known
+from pipeline.sentences.state import Material
+from pipeline.storage.groups import write_groups
+from pipeline.storage.layout import checked
+from stages.common import WORK, command, paths
+from stages.params import load_params
+
+
+@command
+@paths("captions", exist=True)
+@paths("output", "encoder")
+def main(captions: Path, output: Path, encoder: Path) -> None:
+    """Encode the tokens of all captions by the network of sentences.transformer."""
+    params: Any = load_params()
+    settings, words = params.sentences.transformer, params.vse_infinity.words
+    if words != "transformer":
+        for path in (output, encoder):  # the same bytes whatever else is set
+            write_groups(path, {}, {"words": words})
+        return
+    from pipeline.sentences.encodings.transformer import Transformer  # loads torch
+
+    device, table = settle(params.runtime), load_captions(captions)
+    ids, texts = table["caption_id"].tolist(), list(table["tokens"])
+    network = Transformer.fit(Material(settings, [], captions, 0))
+    made = SentenceEncoder("transformer", network, None)
+    check_known(ids, texts, made, params.sentences.unknown)
+    made.write(encoder)
+    made.to(device)
+    described = {
+        "params": json.dumps({"transformer": Transformer.depends_on(settings)}, sort_keys=True),
+        "weights_sha256": sha256_file(encoder),
+        "corpus_sha256": captions_digest(table),
+    }
+    WORK.mkdir(parents=True, exist_ok=True)
+    counts, width = np.zeros(len(ids), np.int64), 0
+    with TemporaryFile(dir=WORK) as file, Progress("tokens", len(ids), "captions") as progress:
+        for start, block in blocks(texts, network.block):  # memory holds one, the file all
+            rows = slice(start, start + len(block))
+            states, counts[rows] = network.token_states(block)
+            names = np.repeat(np.array(ids[rows], object), counts[rows]).tolist()
+            file.write(checked("token states", states, np.float16, names).data)
+            width = states.shape[1]
+            progress.update(len(block))
+        file.flush()
+        if not counts.any():
+            text = f"no caption has a word that {settings.model} knows"
+            raise WorkbenchError(text, "choose another sentences.transformer.model")
+        states = np.memmap(file, "<f2", "r", shape=(int(counts.sum()), width))
+        of_captions: dict[str, Any] = {"ids": ids, "counts": counts}
+        write_groups(output, {"captions": of_captions, "tokens": {"states": states}}, described)
+    say(f"token states: {len(states):,} x {width} of {len(table):,} captions")
+
+
+if __name__ == "__main__":
+    main()
