@@ -220,6 +220,7 @@ def test_the_site_has_every_document_and_the_notebook(site):
     assert 'href="tour.html"' in (site / "index.html").read_text()
     for page in site.rglob("*.html"):  # nothing is loaded from the network
         assert not re.search(r'<(?:script|link|img)[^>]+(?:src|href)="?https?:', page.read_text())
+        assert "<p>|" not in page.read_text(), f"{page.name}: rows of a table without its head"
 
 
 def test_the_search_of_the_site_works_from_disk(site, browser):
@@ -227,6 +228,8 @@ def test_the_search_of_the_site_works_from_disk(site, browser):
     from selenium.webdriver.support.ui import WebDriverWait
 
     browser.get((site / "index.html").as_uri())
+    dialog = browser.find_element("css selector", ".md-search")
+    assert dialog.get_attribute("aria-label") == "Search the site"  # the theme gives it none
     field = browser.find_element("css selector", "input.md-search__input")
     browser.execute_script("arguments[0].focus()", field)
     field.send_keys("querybank")

@@ -90,8 +90,8 @@ def draw_search(target: Path) -> None:
     plt.rcParams["font.family"] = "DejaVu Sans"
     figure = plt.figure(figsize=(16, 5.4), facecolor="white")
     left, right = figure.subfigures(1, 2, width_ratios=[3, 5], wspace=0.02)
-    left.suptitle(f"“{QUERY}”", fontsize=17, y=0.99)
-    right.suptitle(f"where {MODEL} looks for each word", fontsize=17, y=0.99)
+    left.suptitle(f"“{QUERY}”", fontsize=17, y=0.975)
+    right.suptitle(f"where {MODEL} looks for each word", fontsize=17, y=0.975)
     for axis, hit, is_right in zip(left.subplots(2, 3).flat, hits, marks, strict=True):
         axis.imshow(Image.open(hit.path).resize((256, 256), Image.Resampling.LANCZOS))
         colour, sign = (RIGHT, "✓ right") if is_right else (WRONG, "✗ wrong")

@@ -19,10 +19,19 @@ SCRIPTS
 </script>
 </head>
 <body>
+<main>
+<h1>DVC plots</h1>
 {plot_divs}
+</main>
 </body>
 </html>
 """
+
+# Vega's menu of a chart has an icon, and no name for screen readers.
+EMBED = """window.vegaEmbed = (...chart) => vegaEmbed(...chart).then((drawn) => {
+  for (const menu of document.querySelectorAll("summary")) menu.ariaLabel = "save or show";
+  return drawn;
+});"""
 
 
 def page_template() -> str:
@@ -34,5 +43,5 @@ def page_template() -> str:
             "vl-convert-python is not installed: it carries the scripts of Vega",
             "pip install --constraint constraints.txt '.[plots]'",
         ) from None
-    scripts = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    scripts = vl_convert.javascript_bundle(EMBED, vl_version=VEGA_LITE)
     return PAGE.replace("SCRIPTS", scripts.replace("</script", "<\\/script"))

@@ -98,5 +98,5 @@ def _colour(number: int) -> str:
 def _tag(draw: ImageDraw.ImageDraw, number: int, place: Point, font: Font) -> None:
     left, top = place
     wide = 16 if number < 10 else 27
-    draw.rectangle((left, top, left + wide, top + 20), fill=_colour(number))
-    draw.text((left + 3, top), str(number), "white", font)
+    draw.rectangle((left, top, left + wide, top + 20), "white", _colour(number), width=2)
+    draw.text((left + 3, top), str(number), "black", font)

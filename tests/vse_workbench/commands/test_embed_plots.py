@@ -60,6 +60,8 @@ def test_every_template_draws_without_a_network(project, run_vse, browser):
     pictures = "css selector", "canvas, svg.marks"
     wait = waiting.WebDriverWait(browser, 20)
     wait.until(lambda page: len(page.find_elements(*pictures)) == len(POINTS))
+    menus = browser.find_elements("css selector", "main summary")
+    assert [menu.get_attribute("aria-label") for menu in menus] == ["save or show"] * len(POINTS)
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
     loaded = "return performance.getEntriesByType('resource').map(entry => entry.name)"
     assert [name for name in browser.execute_script(loaded) if name.startswith("http")] == []
