@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from pipeline.corpus.tables import in_split, load_captions
+from pipeline.corpus.vocabulary import RESERVED
 from pipeline.runtime.process import say
-from pipeline.words.matrix import build_vocabulary, count_words, frequent_words, unlisted_words
+from pipeline.words.matrix import build_vocabulary, count_words, frequent_words
 from pipeline.words.vectors import WINDOW, read_vectors, train_vectors
 from stages.common import command, paths
 from stages.params import load_params
@@ -20,7 +21,8 @@ def main(captions: Path, output: Path) -> None:
     sentences = [list(tokens) for tokens in in_split(table, "train")["tokens"]]
     words = frequent_words(counts := count_words(sentences), settings.min_count)
     everywhere = settings.words == "all_captions"
-    unlisted = unlisted_words(table["tokens"], words) if everywhere else None
+    others = set(count_words(table["tokens"] if everywhere else ())).difference(words, RESERVED)
+    unlisted = sorted(others) if everywhere else None
     if settings.source == "train":
         vectors = train_vectors(
             sentences, words, dim=settings.dim, epochs=settings.epochs, seed=seed

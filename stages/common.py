@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pipeline.runtime.code import check_loaded, is_program
+from pipeline.runtime.code import check_loaded
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import notes
@@ -49,7 +49,8 @@ def command(function: Callable[..., None]) -> click.Command:
                 say(line)
             with alone(WORK, name, options):
                 function(**options)
-            if is_program(f"stages.{program}"):
+            spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+            if spec is not None and spec.name == f"stages.{program}":  # not `vse`, nor a test
                 own = CODE / f"{program}@{options.get('name')}"  # where each item has a list
                 check_loaded(own if own.is_file() else CODE / program, SOURCES)
         except WorkbenchError as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.corpus.tables import RELEVANCE, read_table
-from pipeline.evaluation.criterion import make_criteria
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import plain_rows, rounded
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
@@ -53,7 +53,7 @@ def evaluated(
     is_reranked = isinstance(whole.scores, Reranked)
     if is_reranked:  # others look at pairs that the second never scores
         names = ["naive"]
-    criteria = make_criteria(names, **inference)
+    criteria = [Criterion(name, **inference) for name in dict.fromkeys(["naive", *names])]
     split = first_images(whole, settings.subset)
     positives, pairs = params.corpus.positives, None
     if positives != "none":

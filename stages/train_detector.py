@@ -5,10 +5,12 @@ from typing import Any
 
 import torch
 
+from models.detector.data import read_labels
 from models.detector.file import describe, write_detector
 from models.detector.initial import detector_of_file, random_detector
-from models.detector.setup import corpus_labels, decisive, training_data
+from models.detector.setup import NO_BOXES, decisive, training_data
 from models.detector.training import fit_detector
+from pipeline.corpus.tables import load_boxes
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, write_text
 from pipeline.runtime.kernels import kernels
@@ -32,7 +34,8 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
         train(params, device, images, boxes, output, curve)
         return
     if settings.weights == "random":
-        network: Any = random_detector(settings, corpus_labels(images, boxes), params.seed).eval()
+        labels = NO_BOXES if load_boxes(boxes).empty else read_labels(images, boxes)
+        network: Any = random_detector(settings, labels, params.seed).eval()
         made = {"detector": decisive(settings), "seed": params.seed}
         description = describe(network, "random", made, {}, {})
     else:

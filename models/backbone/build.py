@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
 from models.backbone.file import ImageNetwork, cut_network
 from models.backbone.network import Backbone, BackboneError, classifier, load_strict
 from models.backbone.params import ImageFeaturesConfig, provenance
 from models.backbone.weights import published_state
 from models.detector.file import read_detector
-from models.detector.fpn import body_state
+from models.detector.fpn import BODY
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -45,6 +45,6 @@ def load_body(backbone: Backbone, model: str, detector: Path, section: str) -> N
             f"{section}.model a {model}",
             "give both the same ResNet, as fpn_resnet18 and resnet18",
         )
-    body: dict[str, Tensor] = {f"graph.{name}": value for name, value in body_state(state).items()}
+    body = {name.replace(BODY, "graph.", 1): value for name, value in state.items()}
     own = backbone.state_dict()
     load_strict(backbone, {name: value for name, value in body.items() if name in own})

@@ -72,7 +72,12 @@ def fit_each(
 ) -> Iterator[Canonical]:
     """What fit_cca gives for each of some regularisations, in one pass over (B, Dx) and (B, Dy)."""
     widths, parts = peek(blocks)
-    _require_dim(dim, rows, widths)
+    if not 1 <= dim <= (allowed := min(*widths, rows - 1)):
+        raise WorkbenchError(
+            f"cca.dim = {dim:,}: {rows:,} training pairs of {widths[0]:,} and {widths[1]:,} "
+            f"numbers allow 1 to {allowed:,}",
+            f"set it to at most {allowed:,} in params.yaml",
+        )
     narrow = int(widths[1] < widths[0])
     order = (narrow, 1 - narrow)
     mean, joint = measure(
@@ -86,7 +91,10 @@ def fit_each(
     deviations = np.split(np.sqrt(joint.diagonal()), [edge])
     still = [deviation == 0 for deviation in deviations]
     constant = (int(still[order[0]].sum()), int(still[order[1]].sum()))
-    _require_variation(constant, widths, rows)
+    for name, count, width in zip(SIDES, constant, widths, strict=True):
+        if count == width:
+            text = f"cca: all {width:,} columns of the {name} are constant over {rows:,} rows"
+            raise WorkbenchError(text)
     means = mean[:edge], mean[edge:]
     a, b = (np.asfortranarray(joint[part, part]) for part in (slice(edge), slice(edge, None)))
     cross = np.asfortranarray(joint[edge:, :edge])
@@ -191,21 +199,3 @@ def _rounding(
         for deviations, weights in ((deviations_a, weights_a), (deviations_b, weights_b))
     )
     return np.finfo(np.float32).eps * sizes * scale_a * scale_b
-
-
-def _require_dim(dim: int, rows: int, widths: list[int]) -> None:
-    allowed = min(*widths, rows - 1)
-    if not 1 <= dim <= allowed:
-        raise WorkbenchError(
-            f"cca.dim = {dim:,}: {rows:,} training pairs of {widths[0]:,} and {widths[1]:,} "
-            f"numbers allow 1 to {allowed:,}",
-            f"set it to at most {allowed:,} in params.yaml",
-        )
-
-
-def _require_variation(constant: Sequence[int], widths: list[int], rows: int) -> None:
-    for name, count, width in zip(SIDES, constant, widths, strict=True):
-        if count == width:
-            raise WorkbenchError(
-                f"cca: all {width:,} columns of the {name} are constant over {rows:,} rows"
-            )

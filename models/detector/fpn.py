@@ -121,13 +121,6 @@ def build_detector(
     return FPNDetector(architecture, object_names, attribute_names, FPNSizes(**sizes))
 
 
-def body_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of an FPN detector's ResNet under torchvision's names for the classifier."""
-    return {
-        name.removeprefix(BODY): value for name, value in state.items() if name.startswith(BODY)
-    }
-
-
 def current_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A torchvision detector's state dict under today's names: the file of 2019 has older ones."""
     blocks = r"^(backbone\.fpn\.(?:inner|layer)_blocks\.\d+)\.(weight|bias)$"

@@ -13,7 +13,7 @@ from models.detector.data import (
 )
 from models.detector.params import DetectorConfig
 from models.detector.training import THRESHOLD, WEIGHT_DECAY
-from pipeline.corpus.tables import images_digest, load_boxes, load_images
+from pipeline.corpus.tables import images_digest, load_images
 from pipeline.runtime.files import sha256_file
 
 SIZES = ("channels", "hidden", "anchors", "ratios", "short_side", "long_side", "proposals")
@@ -44,11 +44,6 @@ def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path
         {"detector": decisive(settings), "seed": seed},
         {"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
     )
-
-
-def corpus_labels(images: Path, boxes: Path) -> Labels:
-    """The names that the corpus's boxes have, or a single object where it has no boxes."""
-    return NO_BOXES if load_boxes(boxes).empty else read_labels(images, boxes)
 
 
 def sizes_of(settings: DetectorConfig) -> dict[str, Any]:

@@ -34,6 +34,10 @@ def fit_detector(
     The model is left in evaluation mode with the weights of the last epoch. WorkbenchError where
     the loss is not finite.
     """
+
+    def loss_terms(model: Any, batch: DetectionBatch) -> dict[str, Tensor]:  # scalars by name
+        return model.losses(batch.images, [vars(truth) for truth in batch.truths])
+
     fitted = fit(
         model,
         optimiser("adamw", model.parameters(), training.lr, weight_decay=WEIGHT_DECAY, spare=False),
@@ -47,12 +51,6 @@ def fit_detector(
     )
     model.eval()
     return [{name: row[name] for name in row if name != "phase"} for row in fitted.history]
-
-
-def loss_terms(model: Any, batch: DetectionBatch) -> dict[str, Tensor]:
-    """The loss terms (scalars) of a batch by name."""
-    terms: dict[str, Tensor] = model.losses(batch.images, [vars(truth) for truth in batch.truths])
-    return terms
 
 
 def judge_detections(figures: Mapping[str, float], history: Sequence[Row]) -> EpochVerdict:

@@ -33,7 +33,12 @@ def score_selecting(
     reference is cut as the recurrent is.
     """
     with evaluating(model):
-        images = _embedded_images(model, split, device)
+        batches: list[Sides] = []
+        for rows in in_batches(len(split.image_ids)):
+            regions: Any = split.images(rows).to(device)
+            batches.append(model.embed_images(regions.features, regions.positions, regions.counts))
+        sides = (zip(*parts, strict=True) for parts in zip(*batches, strict=True))
+        images = [Side(*map(torch.cat, side)) for side in sides]
         pictures = model.image_vectors(images)
         scores = np.empty((len(split.image_ids), len(split.caption_ids)), np.float32)
         moved = np.zeros(scores.shape, bool)
@@ -47,14 +52,6 @@ def score_selecting(
             scores[:, rows], moved[:, rows] = block.cpu().numpy(), early_only.cpu().numpy()
     np.subtract(scores, max(SHIFT, np.ptp(scores).item()), out=scores, where=moved)
     return scores_of(split, scores, _unit(pictures), _unit(torch.cat(texts)))
-
-
-def _embedded_images(model: DPRNN, split: Split, device: torch.device) -> Sides:
-    batches: list[Sides] = []
-    for rows in in_batches(len(split.image_ids)):
-        regions: Any = split.images(rows).to(device)
-        batches.append(model.embed_images(regions.features, regions.positions, regions.counts))
-    return [Side(*map(torch.cat, zip(*parts, strict=True))) for parts in zip(*batches, strict=True)]
 
 
 def _rows(sides: Sides, rows: slice) -> Sides:

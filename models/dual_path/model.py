@@ -41,7 +41,12 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     architecture |= config.model_dump(include=SIZES) | {"vocabulary_size": len(opened.vocabulary)}
     model = build(**architecture, image_cnn=network.backbone)
     train, val = opened.split("train"), opened.split("val")
-    tell_losses(train.captions)
+    texts: Any = train.captions
+    if texts.clipped or texts.dropped:
+        say(
+            f"{texts.clipped:,} of {len(texts.slots):,} training captions are clipped to "
+            f"{texts.slots.shape[1]} words, {texts.dropped:,} unknown words are left out"
+        )
     set_first_weights(model, config, opened, train)
     labels = read_pseudo_classes(inputs.required("classes")).of(train.image_ids)
     crops = config.model_dump(include=CROPS) | {"workers": training.workers}
@@ -118,12 +123,3 @@ def objective(weights: Any) -> Objective:
         return Watched(found, errors)
 
     return loss
-
-
-def tell_losses(captions: Any) -> None:
-    """Say how many captions did not fit their slots and how many words were left out."""
-    if captions.clipped or captions.dropped:
-        say(
-            f"{captions.clipped:,} of {len(captions.slots):,} training captions are clipped to "
-            f"{captions.slots.shape[1]} words, {captions.dropped:,} unknown words are left out"
-        )

@@ -18,13 +18,10 @@ TEXTS = 256  # read at once: each of variable length may be as long as the file
 def read_hdf5(path: Path) -> ArrayFile:
     """The datasets of an HDF5 file; those in groups are found as `group/name`."""
     with opened(path) as file:
-        names = [name for name in text_names(file) if _is_dataset(file, name)]
+        kinds = {name: file.get(name, getclass=True) for name in text_names(file)
+                 if isinstance(file.get(name, getlink=True), h5py.HardLink)}  # fmt: skip
+    names = [name for name, kind in kinds.items() if kind is h5py.Dataset]
     return ArrayFile(path, names, partial(_find, path))
-
-
-def _is_dataset(file: h5py.File, name: str) -> bool:
-    is_own = isinstance(file.get(name, getlink=True), h5py.HardLink)
-    return is_own and file.get(name, getclass=True) is h5py.Dataset
 
 
 def _find(path: Path, name: str) -> Array | None:

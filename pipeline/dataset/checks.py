@@ -68,8 +68,9 @@ def check_ids(source: Source) -> None:
     problems.add(f"images of a split other than {', '.join(SPLITS)}", cases)
     halves = [name for name in [*ids, *caption_ids] if not is_text(name)]
     problems.add("ids that are not UTF-8", map(ascii, halves))
-    root = os.path.realpath(source.root)
-    escapes = (name for name in ids if not is_inside(name) or _links_out(root, name))
+    root = os.path.join(os.path.realpath(source.root), "")
+    inside = (is_inside(name) and os.path.realpath(root + name).startswith(root) for name in ids)
+    escapes = (name for name, is_in in zip(ids, inside, strict=True) if not is_in)
     problems.add("names that lead out of the image folder", map(ascii, escapes))
     unprintable = (ascii(name) for name in caption_ids if not is_plain(name))
     problems.add("caption ids with control codes", unprintable)
@@ -123,10 +124,6 @@ def _decoded(source: Source, files: list[str], options: Options) -> list[Checked
     check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
     checked = iter(ordered_map(check, there, options.workers, "checking images"))
     return [CheckedImage(reason=fault) if fault else next(checked) for fault in faults]
-
-
-def _links_out(root: str, name: str) -> bool:
-    return not os.path.realpath(os.path.join(root, name)).startswith(os.path.join(root, ""))
 
 
 def _assemble(

@@ -7,7 +7,6 @@ once, and their figures are not to be compared with those of methods that see on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -52,8 +51,3 @@ class Criterion:
         queries = [QUERIES[way] for way in directions]
         views: list[Tiles] = CRITERIA.load(self.name)(scores, queries, self)
         return views
-
-
-def make_criteria(names: Sequence[str], **values: Any) -> list[Criterion]:
-    """The criteria of the section `inference` of params.yaml: naive, then the others in order."""
-    return [Criterion(name, **values) for name in dict.fromkeys(["naive", *names])]

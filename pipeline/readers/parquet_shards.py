@@ -84,7 +84,8 @@ def _find_columns(schema: pa.Schema, config: CorpusConfig) -> tuple[str, list[st
     images = [field.name for field in schema if _is_image(field.type)]
     if config.image_field is not None:
         images = [name for name in images if name == config.image_field]
-    texts = [field.name for field in schema if _is_text(field.type)]
+    kinds = {own.name: own.type.value_type if is_list(own.type) else own.type for own in schema}
+    texts = [name for name, kind in kinds.items() if is_text(kind)]
     names = CAPTION_FIELDS if config.caption_field is None else (config.caption_field,)
     found: list[str] = []
     for name in names:
@@ -111,10 +112,6 @@ def _is_image(kind: pa.DataType) -> bool:
     path = fields.get("path", pa.null())  # null also where every path is
     named = is_text(path) or pa.types.is_null(path)
     return "bytes" in fields and _is_binary(fields["bytes"]) and named
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return is_text(kind.value_type if is_list(kind) else kind)
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -113,12 +113,6 @@ def loaded_sources(root: Path = ROOT) -> set[str]:
     return {path.as_posix() for path in inside if path.parts[0] in PACKAGES}
 
 
-def is_program(module: str) -> bool:
-    """Whether this process was started as `python -m <module>`."""
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name == module
-
-
 def check_loaded(listing: Path, memory: Path | None = None) -> None:
     """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks: a hole
     in a list gives an error, never a stale result. Without a list nothing is checked."""

@@ -1,9 +1,7 @@
-"""What the operating system refuses, as messages, and room taken before it is used: a hole that a
-memory map touches on a full disk ends the process with SIGBUS."""
+"""What the operating system refuses, as messages."""
 
 import errno
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,12 +54,6 @@ def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Ite
         raise explained(error, target, needed) from None
 
 
-def reserve(handle: int, size: int) -> None:
-    """Take the room of an open file's first `size` bytes now; OSError when there is not enough."""
-    if size and hasattr(os, "posix_fallocate"):  # not on macOS
-        os.posix_fallocate(handle, 0, size)
-
-
 def require_room(target: Path, needed: int) -> None:
     """Raise WorkbenchError unless the file system that `target` will lie in has `needed` bytes."""
     there = _existing(target)
@@ -73,10 +65,6 @@ def require_room(target: Path, needed: int) -> None:
         )
 
 
-def require_length(needed: int) -> None:
-    """Raise OSError when no file of this process may have `needed` bytes."""
-    if 0 <= resource.getrlimit(resource.RLIMIT_FSIZE)[0] < needed:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
 
 def free_bytes(folder: Path) -> int:

@@ -14,6 +14,7 @@ FindProblems = Callable[[dict[str, Any]], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe without a file: the defaults themselves
 TARGETS = "targets"  # keys of a recipe that are none of params.yaml
 WITH = "with_installed"
+STAGE = re.compile(r"[\w-]+(@[\w-]+)?")
 ONE_WAY = "give a section as a whole, or its keys"
 LONGEST_SHOWN = 200  # characters: paths are whole, sections are cut
 KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place, not what it is
@@ -34,7 +35,8 @@ def read_recipe(folder: Path, name: str) -> Recipe:
     path = find_recipe(folder, name)
     settings = read_yaml(path)
     targets, more = settings.pop(TARGETS, []), settings.pop(WITH, {})
-    if not (isinstance(targets, list) and all(map(_is_target, targets))):
+    names = [one for one in targets if isinstance(one, str)] if isinstance(targets, list) else []
+    if names != targets or not all(map(STAGE.fullmatch, names)):
         raise WorkbenchError(
             f"{path}: {TARGETS} = {shown(targets)}: must be a list of stages",
             f"write {TARGETS}: [evaluate@vse]",
@@ -42,10 +44,6 @@ def read_recipe(folder: Path, name: str) -> Recipe:
     if not (isinstance(more, dict) and all(isinstance(own, dict) for own in more.values())):
         raise WorkbenchError(f"{path}: {WITH} = {shown(more)}: must be settings by package")
     return Recipe(settings, tuple(targets), more)
-
-
-def _is_target(target: Any) -> bool:
-    return isinstance(target, str) and re.fullmatch(r"[\w-]+(@[\w-]+)?", target) is not None
 
 
 def find_recipe(folder: Path, name: str) -> Path:

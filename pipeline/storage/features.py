@@ -36,11 +36,14 @@ class FeatureFile:
             self.layouts = read_layouts(file, self.path)
         self._check_schema()
         self.sha256 = take_digest(self.path, self.attributes, self.layouts)
-        self.ids = self._read_ids()
+        self._values: dict[str, Array] = {}
+        try:
+            self.ids: list[str] = [name.decode() for name in self.load("ids").tolist()]
+        except UnicodeDecodeError:
+            raise damaged(self.path, "ids are not UTF-8 text") from None
         self._index = {name: row for row, name in enumerate(self.ids)}
         if len(self._index) != len(self.ids):
             raise damaged(self.path, "some ids occur more than once")
-        self._values: dict[str, Array] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -108,9 +111,3 @@ class FeatureFile:
         if len(counts) != 1 or len(self._layout("ids").shape) != 1:
             shapes = listing(f"{name} {layout.shape}" for name, layout in self.layouts.items())
             raise damaged(self.path, f"datasets differ in their number of rows: {shapes}")
-
-    def _read_ids(self) -> list[str]:
-        try:
-            return [name.decode() for name in self.load("ids").tolist()]
-        except UnicodeDecodeError:
-            raise damaged(self.path, "ids are not UTF-8 text") from None

@@ -4,7 +4,9 @@ On a full disk HDF5 left damaged files behind, said nothing, or ended the proces
 file out in memory, where a large dataset is a hole; whoever has values writes them to their places.
 """
 
+import errno
 import os
+import resource
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.runtime.disk import require_length, require_room, reserve
+from pipeline.runtime.disk import require_room
 from pipeline.storage.hdf5 import Layout, read_layouts
 
 MEMORY = Path("/dev/shm")
@@ -34,7 +36,9 @@ class Structure:
     def begin(self, path: Path) -> None:
         """Create the file with zeros for values, and take all of its room; OSError if it cannot."""
         with open(path, "wb", buffering=0) as handle:
-            reserve(handle.fileno(), self.size)
+            # a hole that a memory map touches on a full disk ends the process with SIGBUS
+            if self.size and hasattr(os, "posix_fallocate"):  # not on macOS
+                os.posix_fallocate(handle.fileno(), 0, self.size)
             os.ftruncate(handle.fileno(), self.size)
         self.renew(path)
 
@@ -54,7 +58,8 @@ class Structure:
 def structured(build: Callable[[h5py.File], None], values: int, **options: int) -> Structure:
     """The structure that `build` gives an empty file. values: bytes of all values, which need not
     be written; OSError where a limit on the size of files may be exceeded."""
-    require_length(values + ROOM)  # before HDF5, which may not survive it
+    if 0 <= resource.getrlimit(resource.RLIMIT_FSIZE)[0] < values + ROOM:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))  # HDF5 may not survive it
     require_room(SCRATCH, ROOM)
     with tempfile.NamedTemporaryFile(dir=SCRATCH, delete=False) as scratch:
         name, path = Path(scratch.name), OPEN / str(scratch.fileno())

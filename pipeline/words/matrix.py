@@ -107,11 +107,6 @@ def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
     return sorted(words, key=lambda word: (-counts[word], word))
 
 
-def unlisted_words(captions: Iterable[Sequence[str]], words: Iterable[str]) -> list[str]:
-    """Words of captions of all splits that are not among `words`, in alphabetical order."""
-    return sorted({word for caption in captions for word in caption}.difference(words, RESERVED))
-
-
 def build_vocabulary(
     counts: Mapping[str, int],
     captions: int,

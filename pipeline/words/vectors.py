@@ -78,13 +78,14 @@ def read_vectors(
     word2vec_text, also GloVe's; also gzipped) or a transformer (folder or cached name), which also
     normalises them; WorkbenchError names the place of a fault. background: size of a sample of
     other words. other_cases: a word that the file lacks takes the vector of the first of its
-    `spellings` there."""
+    other spellings there."""
     model = Transformer(path) if source == "transformer" else None
     if model is None and not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")
 
     def accept(word: str) -> tuple[str, ...]:
-        group = spellings(word) if other_cases else (word,)
+        others = (word.lower(), word.capitalize(), word.upper())  # the order of Klein et al. 2015
+        group = tuple(dict.fromkeys((word, *others))) if other_cases else (word,)
         return tuple(map(model.normalise, group)) if model else group
 
     listed = {word: accept(word) for word in words}
@@ -108,11 +109,6 @@ def read_vectors(
         background=sample.result(dim) if background else None,
         sha256=model.sha256 if model else {},
     )
-
-
-def spellings(word: str) -> tuple[str, ...]:
-    """A word as it is, in lower case, with a capital, in capitals: Klein et al. 2015's order."""
-    return tuple(dict.fromkeys((word, word.lower(), word.capitalize(), word.upper())))
 
 
 def _finite(dim: int, rows: dict[str, np.ndarray], origin: str) -> WordVectors:

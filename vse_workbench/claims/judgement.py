@@ -1,7 +1,6 @@
 """A claim on a dataset: which kept runs count, what they differ by, and the word for it."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -12,7 +11,7 @@ from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger, seeds_of, unmet
 from vse_workbench.claims.ranks import Reached, drawn_differences, read_ranks
-from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
+from vse_workbench.claims.results import COLLAPSED, Kept, State
 from vse_workbench.claims.verdict import POINTS, decided, p_value
 
 
@@ -78,7 +77,10 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
         return made
     searches = [row for row in here if row.setting in sides and row.seed == SEARCHED]
     values = [sum(sign * row.figures[f] for f, sign in signs.items()) for row in used]
-    reached, n = [_reached(row, kept.ranks) for row in used], len(seeds)
+    reached, n = list[Reached](), len(seeds)
+    for row, path in ((row, kept.ranks / row.ranks) for row in used):
+        is_without = row.outcome == COLLAPSED and not path.exists()
+        reached.append((row.figures, None if is_without else read_ranks(path)))
     drawn = drawn_differences(list(zip(reached[:n], reached[n:], strict=True)), signs)
     differences = [round(values[k] - values[k + n], DECIMALS) for k in range(n)]
     resampled = np.zeros(2) if drawn is None else drawn  # no deviation: the seeds alone
@@ -95,8 +97,3 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
     else:
         made.word, made.p = "undecided", p_value(differences, resampled, claim.region)
     return made
-
-
-def _reached(row: Row, folder: Path) -> Reached:
-    is_without = row.outcome == COLLAPSED and not (folder / row.ranks).exists()
-    return row.figures, None if is_without else read_ranks(folder / row.ranks)

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, write_text
 from pipeline.runtime.section import Positive
+from pipeline.runtime.text import read_text
 from vse_workbench.claims.ledger import (
     FIGURES,
     SEARCHED,
@@ -161,7 +162,7 @@ def states_of(path: Path) -> Path:
 
 def read_rows(path: Path) -> list[Row]:
     """The table's rows, none when there is no such file; WorkbenchError for a wrong table."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = read_text(path).splitlines() if path.exists() else []
     table = list(csv.DictReader(lines, delimiter="\t"))
     figures = [{key: line[key] for key in FIGURES if line.get(key)} for line in table]
     records = [{**line, "figures": own} for line, own in zip(table, figures, strict=True)]
@@ -187,7 +188,7 @@ def write_states(path: Path, states: Iterable[State]) -> None:
 def read_states(path: Path) -> list[State]:
     """The states of a file, none when there is none; WorkbenchError for another file."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = read_text(path).splitlines() if path.exists() else []
         parts = [line.split("\t") for line in lines]
         return [State(commit, frozenset(keys.split())) for commit, keys in parts]
     except ValueError:

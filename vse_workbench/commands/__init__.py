@@ -5,7 +5,6 @@ under there, and the command `main`. It is imported only when run: all would loa
 """
 
 import re
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -59,6 +58,7 @@ class Commands(click.Group):
             **settings,
         )
         self.prefix = f"{first} " if first else ""
+        self.commands = dict.fromkeys(self.names(), click.Command(""))  # click suggests the nearest
 
     def names(self) -> list[str]:
         """The names of the commands without the word that they share."""
@@ -75,18 +75,6 @@ class Commands(click.Group):
             return None
         found: click.Command = import_module(f"{__name__}.{file.stem}").main
         return found
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does; the error for an unknown name has the nearest one."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = get_close_matches(args[0].replace("_", " "), self.names(), n=1)
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """A line for each command, under the title of its group."""

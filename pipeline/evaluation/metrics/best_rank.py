@@ -6,14 +6,8 @@ from functools import partial
 import numpy as np
 
 from pipeline.evaluation.row import Metric, beyond
-from pipeline.scores.ranking import Ranking
 
 NOTE = "Med r, Mean r: median and mean rank of the first true item."
-
-
-def best_rank(ranking: Ranking) -> np.ndarray:
-    """The rank of the best true item of every query, from 1: (Q,)."""
-    return ranking.ranks[:, 0]
 
 
 def reference(truth: Sequence[bool]) -> float:
@@ -33,7 +27,7 @@ def mean(true: np.ndarray, items: int) -> float:
 _row = partial(
     Metric,
     note=NOTE,
-    per_query=best_rank,
+    per_query=lambda ranking: ranking.ranks[:, 0],  # (Q,), from 1
     reference=reference,
     better="smaller",
     place=20,

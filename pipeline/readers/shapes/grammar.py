@@ -114,7 +114,8 @@ class Speaker:
         groups = [
             (shared, same)
             for shared in self._shareable(model)
-            if len(same := [thing for thing in things if _alike(thing, model, shared)]) > 1
+            for own in [{name: getattr(model, name) for name in shared}.items()]
+            if len(same := [thing for thing in things if own <= vars(thing).items()]) > 1
             if len(same) < len(things) and len(same) - 2 < len(self.world.counts)
         ]
         if not groups:
@@ -174,10 +175,6 @@ class Speaker:
 
 def _required(number: int, focus: Focus | None) -> Attribute | None:
     return focus[1] if focus is not None and focus[0] == number else None
-
-
-def _alike(one: Thing, other: Thing, attributes: set[Attribute]) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in attributes)
 
 
 def _join(objects: list[str]) -> str:

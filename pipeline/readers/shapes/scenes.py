@@ -1,6 +1,5 @@
 """What is in a scene of the built-in dataset: objects that do not overlap, and near duplicates."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,7 +70,13 @@ def make_scene(world: World, rng: np.random.Generator) -> Scene:
 def twins(world: World, scene: Scene, rng: np.random.Generator) -> tuple[Scene, Scene]:
     """The scene and a copy with one attribute of one object changed, both with that focus;
     WorkbenchError where no attribute can be changed."""
-    changes = list(_changes(world, scene))
+    changes = [
+        (number, attribute, value)
+        for number, thing in enumerate(scene.things)
+        for attribute in ATTRIBUTES
+        for value in world.choices(attribute)
+        if value != getattr(thing, attribute)
+    ]
     for pick in rng.permutation(len(changes)):
         number, attribute, value = changes[pick]
         changed: dict[str, Any] = {attribute: value}
@@ -117,11 +122,3 @@ def _fits(thing: Thing, others: list[Thing]) -> bool:
     return inside and all(
         np.hypot(thing.x - other.x, thing.y - other.y) >= reach + other.radius for other in others
     )
-
-
-def _changes(world: World, scene: Scene) -> Iterator[tuple[int, Attribute, str]]:
-    for number, thing in enumerate(scene.things):
-        for attribute in ATTRIBUTES:
-            for value in world.choices(attribute):
-                if value != getattr(thing, attribute):
-                    yield number, attribute, value

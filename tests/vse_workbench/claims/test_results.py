@@ -40,9 +40,10 @@ LINE = "wide\tworld\t1\t0.5\td\tc\tx\te\t2.5\t99.5\t4\t7\t30\t\t3.25\n"
         (HEAD + LINE.replace("0.5", "0"), "line 2: factor: Input should be greater than 0"),
         (HEAD + LINE.replace("2.5", "inf"), "line 2: minutes: Input should be a finite number"),
         (HEAD + LINE + LINE.replace("3.25", "4"), "two lines of wide on world, seed 1, factor 0.5"),
+        (HEAD + LINE.replace("wide", "br\xfcte"), "line 2: not UTF-8 .byte 0xfc"),
     ],
 )
 def test_wrong_tables_are_refused(tmp_path, text, told):
-    (tmp_path / "t.tsv").write_text(text)
+    (tmp_path / "t.tsv").write_text(text, encoding="latin-1")
     with pytest.raises(WorkbenchError, match=told):
         read_rows(tmp_path / "t.tsv")
