@@ -6,9 +6,9 @@ import numpy as np
 
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.tables import load_phrases
-from pipeline.phrases.vectors import encoded, encoding_of
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
+from pipeline.sentences.encoder import blocks, check_known, encoder_of
 from pipeline.storage.features import FeatureFile, write_features
 from stages.common import command, paths
 from stages.params import load_params
@@ -24,9 +24,11 @@ def main(phrases: Path, sentences: Path, encoder: Path, output: Path) -> None:
         return write_absent(output)
     set_threads(params.runtime.threads)
     captions = FeatureFile(sentences)
-    made = encoding_of(encoder, captions, params.sentences.tfidf.wordnet_folder)
+    made = encoder_of(captions, encoder, params.sentences.tfidf.wordnet_folder)
     texts = sorted(set(tables.phrases["text"]))
-    vectors = encoded(made, [text.split() for text in texts], texts, params.sentences.unknown)
+    words = [text.split() for text in texts]
+    check_known(texts, words, made, params.sentences.unknown)
+    vectors = np.concatenate([made.encode(block) for _, block in blocks(words, made.block)])
     attributes = {n: value for n, value in captions.attributes.items() if n != "schema_version"}
     write_features(output, texts, {"features": vectors.astype(np.float16)}, attributes)
     say(f"phrases: {len(texts):,} x {made.dim}, {made}")

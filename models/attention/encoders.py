@@ -4,8 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention.bigru import bidirectional_mean
-from models.layers.linear import glorot_linear, inside
-from models.layers.standardise import Standardise
+from models.layers.linear import Standardise, glorot_linear, inside
 from models.layers.words import _RecurrentWords
 
 

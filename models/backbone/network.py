@@ -119,8 +119,9 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
 
     layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: what is
     behind the fully connected layers of VGG and AlexNet, their last max-pooling, the
-    average-pooling of ResNet; of timm's networks `features`, `map`, `token`, `joint`. BackboneError for
-    unknown layers, those that give neither a vector nor a (B, C, H, W) map, and impossible sizes.
+    average-pooling of ResNet; of timm's networks `features`, `map`, `token`, `joint`. BackboneError
+    for unknown layers, those that give neither a vector nor a (B, C, H, W) map, and impossible
+    sizes.
     """
     if pool not in POOLINGS or not layers:
         problem = f"pool {pool!r} of layers {list(layers)}"

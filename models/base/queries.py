@@ -7,7 +7,7 @@ whose members are scored by the model itself.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from models.base.scoring import embedded_images
 from models.base.texts import (
     CaptionEmbedder,
     Tell,
-    sentence_encoder,
     sentence_vector,
     vocabulary_embedder,
     word_ids,
@@ -187,7 +186,13 @@ def sentence_queries(
     """Queries of a model of image and sentence vectors; arguments are as for open_trained. image:
     from an RGB image to what the network takes of it, None: its cached features."""
     read, trained = open_trained(VectorInputs, network, files, checkpoint)
-    encoder = lru_cache(maxsize=1)(partial(sentence_encoder, read.sentences, files["encoder"]))
+
+    @lru_cache(maxsize=1)
+    def encoder(wordnet: Path | None) -> Any:
+        from pipeline.sentences.encoder import encoder_of  # scikit-learn takes a second to load
+
+        return encoder_of(read.sentences, files["encoder"], wordnet)
+
     return VectorQueries(
         trained,
         image or cached_features(files, read.features, device),

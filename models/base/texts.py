@@ -10,11 +10,9 @@ import torch
 
 from pipeline.corpus.tables import load_captions
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.embeddings import IMPORTED
 from pipeline.inputs.batches import CaptionSource
 from pipeline.inputs.sources import TokenRows
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
-from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
@@ -87,24 +85,6 @@ def word_ids(
     if unknown:
         tell(f"not in the vocabulary, read as <unk>: {', '.join(unknown)}")
     return token_rows([words], vocabulary)(np.array([0]))
-
-
-def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path | None) -> Any:
-    """The encoder behind the corpus's sentence vectors, which must be at hand. wordnet: folder of
-    WordNet's files, None to look for them."""
-    from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second to load
-
-    if str(sentences.attributes.get("model")).startswith(IMPORTED):
-        raise WorkbenchError(
-            f"{sentences.path}: its vectors come from a file (sentences.encoding: file): there is "
-            "no encoder here that makes one from a text",
-            "search with an image, or with a model that reads words, as vse",
-        )
-    if not encoder_path.is_file():
-        raise WorkbenchError(f"{encoder_path}: no such file", "make it with: dvc repro")
-    if sha256_file(encoder_path) != sentences.attributes.get("weights_sha256"):
-        raise WorkbenchError(f"{encoder_path}: not the encoder of {sentences.path}", OUT_OF_STEP)
-    return read_encoder(encoder_path, wordnet)
 
 
 def known_to(encoder: Any, words: Sequence[str], tell: Tell) -> None:

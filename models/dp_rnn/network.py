@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from models.dp_rnn.tower import OrientedTower, PairScores, Side
-from models.layers.dividing import Divide, undivided
+from models.layers.linear import Divide, undivided
 
 TOWERS = {"both": ("word", "object"), "word": ("word",), "object": ("object",)}
 Sides = list[Side]  # one per tower

@@ -5,7 +5,6 @@ from typing import Literal
 
 from pydantic_core import InitErrorDetails
 
-from models.base.params import WordsConfig
 from pipeline.runtime.section import (
     Count,
     Natural,
@@ -16,7 +15,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.training.params import Batch, CommonTraining
+from pipeline.training.params import Batch, CommonTraining, WordsConfig
 
 
 class DPRNNEpochsConfig(Section):

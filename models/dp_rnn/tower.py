@@ -15,8 +15,7 @@ from models.dp_rnn.recurrent import (
     content_codes,
     random_order,
 )
-from models.layers.dividing import Divide, undivided
-from models.layers.linear import at_least_float32
+from models.layers.linear import Divide, at_least_float32, undivided
 
 
 class Side(NamedTuple):

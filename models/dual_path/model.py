@@ -13,11 +13,10 @@ from models.base.phases import Trained, chosen_loss
 from models.base.preparing import set_first_weights, training_job
 from models.base.scoring import score_vectors, split_scorer
 from models.dual_path.batches import ImageBatch, ImageBatches
-from models.dual_path.build import build
 from models.dual_path.classes import read_pseudo_classes
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.loss import DualPathLoss
-from models.dual_path.network import DualPath
+from models.dual_path.network import DualPath, build
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
 from models.dual_path.slots import SlotInputs
 from models.ranking.pairs import PairLoss

@@ -5,14 +5,14 @@ cached features and go on from pixels with the same weights and the same results
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from torch import Tensor, nn
 
+from models.backbone.image_cnn import with_image_cnn
 from models.dual_path.text_cnn import TextCNN
-from models.layers.dividing import Divide, undivided
-from models.layers.linear import unit_rows
+from models.layers.linear import Divide, Standardise, undivided, unit_rows
 from models.layers.pixels import SeesPixels
-from models.layers.standardise import Standardise
 
 PARTS = ("text", "words", "image_head", "image_cnn")
 
@@ -119,3 +119,9 @@ def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequentia
     nn.init.xavier_uniform_(last.weight)
     nn.init.zeros_(last.bias)
     return nn.Sequential(first, nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(dropout), last)
+
+
+def build(slots: int = 0, **sizes: Any) -> DualPath:
+    """The network of a checkpoint's architecture: sizes of DualPath, and the entries `image_...` of
+    models.backbone.image_cnn; slots, words that a caption may have, are not read."""
+    return DualPath(**with_image_cnn(**sizes))

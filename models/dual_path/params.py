@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from models.base.params import WordsConfig
 from pipeline.runtime.section import (
     Count,
     Name,
@@ -20,7 +19,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.training.params import Batch, SharedTraining
+from pipeline.training.params import Batch, SharedTraining, WordsConfig
 
 Part = Literal["text", "words", "image_head", "image_cnn"]
 

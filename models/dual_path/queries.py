@@ -10,7 +10,7 @@ import torch
 from models.backbone.image_cnn import pixels_of
 from models.base.queries import Files, VectorQueries, open_trained
 from models.base.texts import CaptionEmbedder, Tell, unknown_words, vocabulary_embedder
-from models.dual_path.build import build
+from models.dual_path.network import build
 from models.dual_path.slots import SlotRows
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.words import WordInputs

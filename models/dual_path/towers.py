@@ -3,7 +3,7 @@
 import torch
 
 from models.base.towers import CaptionTower, ImageTower, Tower
-from models.dual_path.build import build
+from models.dual_path.network import build
 from pipeline.storage.checkpoint import Checkpoint
 
 

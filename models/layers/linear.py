@@ -1,8 +1,13 @@
 """Small pieces that several models share."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+Divide = Callable[..., Any]  # as `undivided`
 
 
 def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
@@ -26,3 +31,30 @@ def inside(lengths: Tensor, width: int, device: torch.device) -> Tensor:
 def at_least_float32(vectors: Tensor) -> Tensor:
     """The same values, float32 if they were of half precision."""
     return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+
+
+def undivided(function: Callable[..., Any], *rows: Tensor) -> Any:
+    """What a function makes of rows (B, ...): tensors of B rows, or lists and tuples of such. How
+    the rows of a batch are shared: not at all (several processes: training.processes.divided)."""
+    return function(*rows)
+
+
+class Standardise(nn.Module):
+    """(x - mean) / scale per feature (D,), the identity until `fit` is called."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.mean: Tensor
+        self.scale: Tensor
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("scale", torch.ones(dim))
+
+    def fit(self, mean: Tensor, deviation: Tensor) -> None:
+        """Take mean and standard deviation, (D,) each; constant features are centred, not
+        scaled."""
+        self.mean.copy_(mean)
+        self.scale.copy_(torch.where(deviation > 0, deviation, torch.ones_like(deviation)))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features (B, D) to standardised features (B, D)."""
+        return (features - self.mean) / self.scale

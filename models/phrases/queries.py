@@ -14,8 +14,8 @@ from models.phrases.extraction import Sources
 from models.phrases.models import PHRASE_MODELS
 from models.phrases.regions import as_tensors, describer, detector_views
 from pipeline.phrases.params import PhrasesConfig
-from pipeline.phrases.vectors import encoding_of
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
+from pipeline.sentences.encoder import encoder_of
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.layout import checked
 
@@ -46,7 +46,7 @@ def localise(
     trained = read_checkpoint(files["checkpoint"], name)
     trained.require(opened.identity)
     network = trained.build(PHRASE_MODELS.imported(name).NETWORK).to(device)
-    encoder = encoding_of(files["encoder"], opened.vectors, wordnet)
+    encoder = encoder_of(opened.vectors, files["encoder"], wordnet)
     (vector,) = sentence_vector(words, opened.vectors, encoder)
     maker = describer(settings.features, seed, files["detector"], device)
     if maker.weights != opened.proposals.attributes.get("weights_sha256"):

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 from models.attention.cosines import attended_cosines, attention_weights, without_padding
 from models.attention.encoders import BiGRUEncoder, RegionEncoder
 from models.attention.pooling import pool_cosines
-from models.layers.dividing import Divide, undivided
-from models.layers.linear import unit_rows
+from models.layers.linear import Divide, undivided, unit_rows
 
 
 class SCAN(nn.Module):

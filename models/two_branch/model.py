@@ -14,9 +14,8 @@ from models.base.phases import Trained, by_own_loss, chosen_loss, ranking_phases
 from models.base.preparing import training_job
 from models.base.scoring import score_vectors, split_scorer
 from models.two_branch.batches import NeighbourBatches, Neighbourhood
-from models.two_branch.build import build, sees_pixels
 from models.two_branch.loss import StructureLoss
-from models.two_branch.network import TwoBranch
+from models.two_branch.network import TwoBranch, build, sees_pixels
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import FeatureRows, VectorInputs
 from pipeline.scores.file import SplitScores

@@ -1,14 +1,13 @@
 """The two-branch network: vectors of images and of sentences, fixed beforehand, in one space."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from models.layers.dividing import Divide, undivided
-from models.layers.linear import unit_rows
+from models.layers.linear import Divide, Standardise, undivided, unit_rows
 from models.layers.pixels import SeesPixels
-from models.layers.standardise import Standardise
 
 SEEN_AT_ONCE = 32  # images, in evaluation: VGG holds 26 MB of maps for each of 224 x 224 pixels
 
@@ -92,3 +91,18 @@ def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float)
     last = nn.Linear(hidden or inputs, dim, bias=not norm)
     nn.init.xavier_uniform_(last.weight)
     return nn.Sequential(*before, last, *norm)
+
+
+def sees_pixels(architecture: Mapping[str, Any]) -> bool:
+    """Whether images go through an image CNN of the network's own, which was tuned with it."""
+    return "image_model" in architecture
+
+
+def build(**sizes: Any) -> TwoBranch:
+    """The network of a checkpoint's architecture: sizes of TwoBranch and, where it has an image
+    CNN, the entries `image_...` of models.backbone.image_cnn."""
+    if not sees_pixels(sizes):
+        return TwoBranch(**sizes)
+    from models.backbone.image_cnn import with_image_cnn  # torchvision takes seconds to load
+
+    return TwoBranch(**with_image_cnn(**sizes))

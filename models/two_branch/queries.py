@@ -3,7 +3,7 @@
 import torch
 
 from models.base.queries import Files, VectorQueries, sentence_queries
-from models.two_branch.build import build, sees_pixels
+from models.two_branch.network import build, sees_pixels
 from pipeline.storage.checkpoint import Checkpoint
 
 BESIDE = ("encoder", "image_network")

@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 
 from models.base.towers import CaptionTower, ImageTower, Tower
-from models.two_branch.build import build, sees_pixels
+from models.two_branch.network import build, sees_pixels
 from pipeline.storage.checkpoint import Checkpoint
 
 

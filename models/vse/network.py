@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from models.layers.dividing import Divide, undivided
-from models.layers.linear import glorot_linear, unit_rows
-from models.layers.standardise import Standardise
+from models.layers.linear import Divide, Standardise, glorot_linear, undivided, unit_rows
 from models.layers.words import RecurrentEncoder
 
 

@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-from models.base.params import WordsConfig
 from pipeline.runtime.section import Count
-from pipeline.training.params import TrainingConfig
+from pipeline.training.params import TrainingConfig, WordsConfig
 
 
 class VSEConfig(WordsConfig):

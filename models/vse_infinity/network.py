@@ -4,10 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from models.attention.encoders import BiGRUEncoder
-from models.layers.dividing import Divide, undivided
-from models.layers.linear import glorot_linear, inside, unit_rows
+from models.layers.linear import Divide, Standardise, glorot_linear, inside, undivided, unit_rows
 from models.layers.sets import POOLS
-from models.layers.standardise import Standardise
 
 
 class VSEInfinity(nn.Module):

@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.base.params import WordsConfig
 from pipeline.runtime.section import Count
-from pipeline.training.params import TrainingConfig
+from pipeline.training.params import TrainingConfig, WordsConfig
 
 Pool = Literal["gpo", "mean", "max"]
 Share = Annotated[float, Field(ge=0, lt=1)]

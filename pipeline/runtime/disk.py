@@ -65,8 +65,6 @@ def require_room(target: Path, needed: int) -> None:
         )
 
 
-
-
 def free_bytes(folder: Path) -> int:
     """What a file in a folder may still grow by."""
     found = os.statvfs(folder)

@@ -11,12 +11,15 @@ import numpy as np
 from pandas import DataFrame
 
 from pipeline.corpus.tables import in_split
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.embeddings import IMPORTED
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
+from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
 from pipeline.sentences.encodings import ENCODINGS
 from pipeline.sentences.params import SentencesConfig
 from pipeline.sentences.state import Material, State
 from pipeline.statistics.projection import Projection, fit_projection
+from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.hdf5 import damaged
 
@@ -140,6 +143,23 @@ def read_encoder(path: Path, wordnet: Path | None = None) -> SentenceEncoder:
         return SentenceEncoder(name, encoding, projection)
     except MISFITS as error:
         raise damaged(path, f"not a sentence encoder ({error!r})") from None
+
+
+def encoder_of(sentences: FeatureFile, path: Path, wordnet: Path | None) -> SentenceEncoder:
+    """The encoder that made the vectors of a file; wordnet: as in read_encoder. WorkbenchError
+    where there is none, or another."""
+    if str(sentences.attributes.get("model")).startswith(IMPORTED):
+        raise WorkbenchError(
+            f"{sentences.path}: its vectors come from a file (sentences.encoding: file): there is "
+            "no encoder here that makes one from a text",
+            "choose another encoding; or search with an image, or with a model that reads words, "
+            "as vse; or set phrases.source to none",
+        )
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such file", "make it with: dvc repro")
+    if sha256_file(path) != sentences.attributes.get("weights_sha256"):
+        raise WorkbenchError(f"{path}: not the encoder of {sentences.path}", OUT_OF_STEP)
+    return read_encoder(path, wordnet)
 
 
 def fit_encoder(

@@ -39,3 +39,12 @@ class TrainingConfig(CommonTraining):
     batch_size: Batch
     lr: Positive = 0.001
     lr_step: Count
+
+
+class WordsConfig(Section):
+    """What the sections of models that read words have in common."""
+
+    word_dim: Count = 100
+    word_vectors: Literal["random", "pretrained"] = "random"
+    standardise_images: bool = True
+    margin: Positive = 0.2

@@ -18,7 +18,7 @@ from models.cca.network import CCA
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.dp_rnn.network import DPRNN
-from models.dual_path.build import build
+from models.dual_path.network import build
 from models.scan.network import SCAN
 from models.two_branch.network import TwoBranch
 from models.vse.network import VSE

@@ -8,7 +8,7 @@ from dual_path_runs import FEATURES, RUN, stage_1, stage_2
 from tiny_inputs import PATHS
 
 from models.backbone.file import read_network
-from models.dual_path.build import build
+from models.dual_path.network import build
 from pipeline.storage.features import FeatureFile
 from stages.extract_image_features import main as extract
 from vse_workbench.commands.export_image_network import main as export

@@ -13,8 +13,8 @@ from rankings import rsum, rsum_of
 from tiny_inputs import CLASSES, PATHS, SIDE, replace_images, write_coloured_images
 
 from models.backbone.image_cnn import pixel_source
-from models.dual_path.build import build
 from models.dual_path.classes import read_pseudo_classes
+from models.dual_path.network import build
 from models.dual_path.queries import queries
 from models.dual_path.slots import SlotInputs
 from pipeline.corpus.tables import load_images

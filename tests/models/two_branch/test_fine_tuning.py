@@ -15,8 +15,7 @@ from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
 from models.backbone.file import read_network, write_network
 from models.backbone.image_cnn import pixel_source
 from models.base.scoring import score_vectors
-from models.two_branch.build import build
-from models.two_branch.network import TwoBranch
+from models.two_branch.network import TwoBranch, build
 from models.two_branch.queries import queries
 from models.two_branch.towers import towers
 from pipeline.corpus.tables import load_images
