@@ -55,8 +55,11 @@ def made_row(
     measured = {key: float(value) for key, value in leaves(found) if key in FIGURES}
     figures = {key: value for key, value in measured.items() if math.isfinite(value)}
     at_chance = figures.get("rsum", math.inf) < NEAR_CHANCE * chance["rsum"]
+    digests = [images_digest(tables[0]), captions_digest(tables[1])]
+    if plan.stage.startswith(LOCALISING):
+        digests += map(sha256_file, sorted(_file(folder, plan.stage, "phrases").glob("*.parquet")))
     row = Row(plan.setting, plan.dataset, job.seed, job.factor or 1.0, plan.digest,
-              _corpus(folder, plan, *tables), plan.code, commit, round(minutes, 1), *epochs,
+              fingerprint(tables=digests)[:12], plan.code, commit, round(minutes, 1), *epochs,
               COLLAPSED if at_chance else "", figures)  # fmt: skip
     if job.seed != SEARCHED and not has_ended:
         by = "naive" if criterion == FEATURES else criterion
@@ -68,14 +71,6 @@ def _file(folder: Path, stage: str, option: str) -> Path:
     """What an option of a stage, such as train@vse, names in the folder."""
     name, _, item = stage.partition("@")
     return folder / stage_paths(name, (option,), item or None, folder / GRAPH)[option]
-
-
-def _corpus(folder: Path, plan: Plan, images: pd.DataFrame, captions: pd.DataFrame) -> str:
-    digests = [images_digest(images), captions_digest(captions)]
-    if plan.stage.startswith(LOCALISING):
-        tables = _file(folder, plan.stage, "phrases").glob("*.parquet")
-        digests += map(sha256_file, sorted(tables))
-    return fingerprint(tables=digests)[:12]
 
 
 def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:

@@ -81,9 +81,7 @@ class Planner:
     def _plan(self, setting: str, dataset: str) -> Plan:
         """The plan of a setting; the data need not be there."""
         own, params = resolved(self.ledger, setting), self.params(setting, dataset)
-        values = params | {"raw": "."}
-        if params["vocabulary"]["source"] == "transformer":
-            values["vocabulary"] = params["vocabulary"] | {"vectors": "."}
+        values = without_data(params)
         if problems := "\n  ".join(find_problems(values)):
             raise WorkbenchError(f"claims.yaml, setting {setting} on {dataset}:\n  {problems}")
         with tempfile.TemporaryDirectory() as name:
@@ -126,6 +124,13 @@ class Job:
         what = f"seed {self.seed}" if self.seed != SEARCHED else "search"
         factor = "" if self.factor is None else f", factor {self.factor:g}"
         return f"{self.plan.setting} on {self.plan.dataset}, {what}{factor}"
+
+
+def without_data(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The same params.yaml, valid also where raw data and a model of words are not there."""
+    words = params["vocabulary"]
+    has_model = {"vectors": "."} if words["source"] == "transformer" else {}
+    return dict(params) | {"raw": ".", "vocabulary": words | has_model}
 
 
 def there(plans: Iterable[Plan]) -> list[Plan]:

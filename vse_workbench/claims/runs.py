@@ -21,6 +21,7 @@ from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
 from vse_workbench.claims.keeping import COLLAPSE, made_row
+from vse_workbench.claims.ledger import read_ledger
 from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
 from vse_workbench.claims.results import Kept, write_rows
 
@@ -133,6 +134,9 @@ class Runs:
         log = folder.log.read_text(encoding="utf-8", errors="replace")
         if code and COLLAPSE not in log:
             raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
+        if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
+            text = f"{job.name}: was started with other code or settings than today's: not kept"
+            raise WorkbenchError(text, "run the same command: it runs what lacks today")
         row = made_row(job, folder.path, folder.commit, minutes, bool(code), self.kept)
         with self.changed:
             self.kept.rows.append(row)
