@@ -62,12 +62,12 @@ def tabulate(
                 f"experiments {listing(twice)} have the same seed and the same {', '.join(by)}",
                 "name the parameters in which they differ with --by",
             )
-        found = figures.loc[runs.index].set_axis(runs[SEED], axis=0)
-        for criterion, own in columns.items():
-            rsum = found[own[-1]]
+        by_seed = figures.loc[runs.index].set_axis(runs[SEED], axis=0)
+        for criterion, names in columns.items():
+            rsum = by_seed[names[-1]]
             first = rsum if first is None else first
             named = [*map(str, values), *([criterion] if several else [])]
-            cells = [_spread(found[name]) for name in own]
+            cells = [_spread(by_seed[name]) for name in names]
             rows.append([*named, str(len(runs)), *cells, _spread((rsum - first).dropna())])
     return rows
 

@@ -57,9 +57,9 @@ def extended_report(results: Sequence[Result]) -> str:
 def _columns() -> list[tuple[Column, bool]]:
     """The figures, each by the corpus's own pairs (False) if it has it, and by the list (True)."""
     columns = [column for column in columns_of(EXTENDED) if column.keys[-1] in SHOWN]
-    each = ((column, of_list) for column in columns for of_list in (False, True))
-    return [(column, of_list) for column, of_list in each if of_list or column.keys in OWN]
+    cases = ((column, of_list) for column in columns for of_list in (False, True))
+    return [(column, of_list) for column, of_list in cases if of_list or column.keys in OWN]
 
 
-def _figures(own: Any, extended: Any) -> list[str]:
-    return [shown(column.of(extended if of_list else own)) for column, of_list in _columns()]
+def _figures(plain: Any, extended: Any) -> list[str]:
+    return [shown(column.of(extended if of_list else plain)) for column, of_list in _columns()]

@@ -20,8 +20,8 @@ def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, .
 
 def of_models(paths: Sequence[Path], models: Sequence[str], ending: str) -> tuple[Path, ...]:
     """Files of models: those named, and of each folder the files <model><ending> that there are."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         beside = [path / f"{model}{ending}" for model in models]
-        found += [file for file in beside if file.is_file()] if path.is_dir() else [path]
-    return tuple(found)
+        files += [file for file in beside if file.is_file()] if path.is_dir() else [path]
+    return tuple(files)

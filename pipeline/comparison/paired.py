@@ -82,9 +82,9 @@ def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
     images, captions = group_codes(run.i2t.groups, run.t2i.groups)
     folds = []
     for fold in cut_folds(images, captions, int(match[1] or 1)):
-        own = {way: getattr(run, way).measured.of(rows) for way, rows in fold.items()}
+        measured = {way: getattr(run, way).measured.of(rows) for way, rows in fold.items()}
         codes = group_codes(images[fold["i2t"]], captions[fold["t2i"]])
-        folds.append(MeasuredFold(own, *codes))
+        folds.append(MeasuredFold(measured, *codes))
     return folds
 
 
@@ -94,39 +94,39 @@ def table(differences: Sequence[Difference], confidence: float) -> list[str]:
     head = ["", "A", "B", "B - A", f"{100 * confidence:g} %", *(["s", "q"] if spread else []), ""]
     body = [
         [
-            each.figure,
-            f"{each.a:.1f}",
-            f"{each.b:.1f}",
-            f"{each.b - each.a:+z.1f}",
-            f"{each.low:+z.1f} to {each.high:+z.1f}",
-            *([f"{each.s:.1f}", f"{each.q:.1f}"] if spread else []),
-            f"{each.better} is better" if each.better else "within noise",
+            row.figure,
+            f"{row.a:.1f}",
+            f"{row.b:.1f}",
+            f"{row.b - row.a:+z.1f}",
+            f"{row.low:+z.1f} to {row.high:+z.1f}",
+            *([f"{row.s:.1f}", f"{row.q:.1f}"] if spread else []),
+            f"{row.better} is better" if row.better else "within noise",
         ]
-        for each in differences
+        for row in differences
     ]
     return aligned([head, *body])
 
 
 def conclusion(differences: Sequence[Difference]) -> str:
     """One sentence: which differences, of all FIGURES, their intervals tell from zero."""
-    if all(each.low == each.high == each.b - each.a == 0 for each in differences):
+    if all(row.low == row.high == row.b - row.a == 0 for row in differences):
         return "A and B reach the same in every figure: all differences are zero."
     claims = [claim for side in ("B", "A") if (claim := _claim(side, differences))]
     if not claims:
         return "All differences are within noise."
-    if not all(each.better for each in differences):
+    if not all(row.better for row in differences):
         claims.append("the other differences are within noise")
     return "; ".join(claims) + "."
 
 
 def _claim(side: str, differences: Sequence[Difference]) -> str:
-    clear = [each for each in reversed(differences) if each.better == side]
+    clear = [row for row in reversed(differences) if row.better == side]
     if not clear:
         return ""
     first, *others = clear
     low, high = sorted((abs(first.low), abs(first.high)))
     amount = f"{abs(first.b - first.a):.1f} [{low:.1f}, {high:.1f}]"
-    also = ", also in " + ", ".join(each.figure for each in reversed(others)) if others else ""
+    also = ", also in " + ", ".join(row.figure for row in reversed(others)) if others else ""
     return f"{side} is better in {first.figure} by {amount}{also}"
 
 
@@ -137,9 +137,9 @@ def check_comparable(a: QueryRanks, b: QueryRanks) -> None:
             f"A and B differ in protocol: {a.protocol} and {b.protocol}",
             "evaluate both with the same evaluation.folds and evaluation.subset",
         )
-    for what, one, other in (("image", a.i2t, b.i2t), ("caption", a.t2i, b.t2i)):
-        _check_same(f"{what}s", one.ids, other.ids)
-        _check_same(f"groups of {what}s", one.groups, other.groups)
+    for what, left, right in (("image", a.i2t, b.i2t), ("caption", a.t2i, b.t2i)):
+        _check_same(f"{what}s", left.ids, right.ids)
+        _check_same(f"groups of {what}s", left.groups, right.groups)
 
 
 def _check_same(what: str, a: list[str], b: list[str]) -> None:

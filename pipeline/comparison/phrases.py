@@ -30,7 +30,7 @@ class PhraseRow:
 def read_rows(paths: Sequence[Path], found: Sequence[Path] = ()) -> list[PhraseRow]:
     """The rows of metrics files with phrases; found: of the same evaluation, by the file's stem."""
     read = {path: read_json(path) for path in paths}
-    rows = {path: _row(path, own) for path, own in read.items() if own != {"phrases": 0}}
+    rows = {path: _row(path, data) for path, data in read.items() if data != {"phrases": 0}}
     partners = {path.stem: path for path in found}
     for path in rows:
         if partner := partners.get(path.stem):
@@ -63,8 +63,8 @@ def by_type(rows: Sequence[PhraseRow]) -> list[list[str]]:
     """R@1 of each type: a head, a row per model, the upper bounds."""
     types = rows[0].types
     body = [[row.name, *(shown(row.types[name]["r1"]) for name in types)] for row in rows]
-    titles = [f"{name} ({own['phrases']:,.0f})" for name, own in types.items()]
-    bounds = [shown(own["upper_bound"]) for own in types.values()]
+    titles = [f"{name} ({figures['phrases']:,.0f})" for name, figures in types.items()]
+    bounds = [shown(figures["upper_bound"]) for figures in types.values()]
     return [["model", *titles], *body, ["upper bound", *bounds]]
 
 
@@ -76,11 +76,11 @@ def explained(rows: Sequence[PhraseRow]) -> str:
     )
 
 
-def _row(path: Path, found: Any) -> PhraseRow:
+def _row(path: Path, metrics: Any) -> PhraseRow:
     try:
-        figures, limits = found["naive"]["phrases"], found.get("intervals", {}).get("r1")
+        figures, limits = metrics["naive"]["phrases"], metrics.get("intervals", {}).get("r1")
         interval = (limits["low"], limits["high"]) if limits else None
-        rest = (found[key] for key in ("types", "phrases", "unique_phrases"))
-        return PhraseRow(path.stem, figures, found["upper_bound"], interval, *rest)
+        rest = (metrics[key] for key in ("types", "phrases", "unique_phrases"))
+        return PhraseRow(path.stem, figures, metrics["upper_bound"], interval, *rest)
     except (KeyError, TypeError, AttributeError):
         raise WorkbenchError(f"{path}: no metrics of a model of phrases", REMEDY) from None

@@ -81,20 +81,20 @@ def _criteria(content: Mapping[str, Any]) -> dict[str, Any]:
 def _check_comparable(results: Sequence[Result]) -> None:
     first = results[0]
     settings: list[tuple[str, Callable[[Result], Any], str]] = [
-        ("protocol", lambda one: one.record.protocol, "evaluation.folds and evaluation.subset"),
-        ("their metrics", lambda one: columns_in(one.criteria[NAIVE]), "evaluation.recall_k"),
+        ("protocol", lambda run: run.record.protocol, "evaluation.folds and evaluation.subset"),
+        ("their metrics", lambda run: columns_in(run.criteria[NAIVE]), "evaluation.recall_k"),
         ("extended positives", _list_of, "corpus.positives"),
     ]
     for other in results[1:]:
         names = f"{first.name} and {other.name}"
         for what, of, key in settings:
-            if (one := of(first)) != (two := of(other)):
-                values = f": {one} and {two}" if isinstance(one, str) else ""
+            if (left := of(first)) != (right := of(other)):
+                values = f": {left} and {right}" if isinstance(left, str) else ""
                 raise WorkbenchError(
                     f"{names} differ in {what}{values}",
                     f"evaluate both with the same {key}: dvc repro",
                 )
-        ids = [(one.record.image_ids, one.record.caption_ids) for one in (first, other)]
+        ids = [(result.record.image_ids, result.record.caption_ids) for result in (first, other)]
         if ids[0] != ids[1]:
             raise WorkbenchError(
                 f"{names} were evaluated on different images or captions",

@@ -38,15 +38,15 @@ def load_runs(names: str, model: str | None, criterion: str) -> dict[str, QueryR
     folder of rank files. By what pairs each with a run of another setting: the seed of a revision,
     the name of a file in a folder, else the place."""
     path = Path(names)
-    found = [(file.name, read_query_ranks(file, criterion)) for file in path.glob("*.h5")]
+    named = [(file.name, read_query_ranks(file, criterion)) for file in path.glob("*.h5")]
     if not path.is_dir():
-        for place, name in enumerate([names] if path.exists() else names.split(","), 1):
+        for number, name in enumerate([names] if path.exists() else names.split(","), 1):
             run, seed = load_run(name, model, criterion)
-            found.append((f"no. {place}" if seed is None else f"seed {seed}", run))
-    runs = dict(sorted(found, key=lambda pair: pair[0]))
-    if len(runs) < len(found) or not runs:
-        told = listing([key for key, _ in found], 20) or "no rank file (.h5)"
-        raise WorkbenchError(f"{names}: {told}; expected are runs of different seeds")
+            named.append((f"no. {number}" if seed is None else f"seed {seed}", run))
+    runs = dict(sorted(named, key=lambda pair: pair[0]))
+    if len(runs) < len(named) or not runs:
+        keys = listing([key for key, _ in named], 20) or "no rank file (.h5)"
+        raise WorkbenchError(f"{names}: {keys}; expected are runs of different seeds")
     return runs
 
 
@@ -84,8 +84,8 @@ def _revision_file(
     name: str, model: str | None, stages: tuple[str, ...], option: str, kinds: str
 ) -> Iterator[Path]:
     """A copy, while it is read, of the file that an option of the model's stage names."""
-    revision, _, own = name.partition(":")
-    model = own or model
+    revision, _, named = name.partition(":")
+    model = named or model
     if not revision or not model:
         raise WorkbenchError(
             f"{name!r}: neither {kinds} nor REVISION:MODEL",

@@ -63,9 +63,9 @@ def differences_over_seeds(
     )
     drawn = (drawn_b - drawn_a).round(paired.ROUNDING)
     one, two = (np.array([paired.figures_of(run, metrics) for run in runs]).T for runs in (a, b))
-    found = []
+    differences = []
     for row, column in enumerate(columns_of(metrics)):
         of = over_seeds((two - one)[row].round(paired.ROUNDING).tolist(), drawn[row], confidence)
         means = float(one[row].mean()), float(two[row].mean())
-        found.append(Difference(column.label, *means, of.low, of.high, of.s, of.q))
-    return found
+        differences.append(Difference(column.label, *means, of.low, of.high, of.s, of.q))
+    return differences

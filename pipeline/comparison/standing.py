@@ -22,14 +22,14 @@ def behind_first(results: Sequence[Result]) -> dict[str, Difference]:
         folds = measured_folds(read_query_ranks(ranks[row.model], row.criterion))
         return resampled(folds, RESAMPLES, 0, recalls)[-1:]
 
-    found = {}
+    behind = {}
     for first, *others in groups_of(results):
         best = drawn(first)
         for row in others:
             ends = limits((best - drawn(row)).round(ROUNDING), results[0].record.confidence)
             figures = row.figures["rsum"], first.figures["rsum"]
-            found[row.label] = Difference("rsum", *figures, *(float(end[0]) for end in ends))
-    return found
+            behind[row.label] = Difference("rsum", *figures, *(float(end[0]) for end in ends))
+    return behind
 
 
 def verdict(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
