@@ -44,8 +44,8 @@ def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
         line = lines[query[assigned[0]]]
         levels = np.unique(line[item[assigned]])
         equal = np.flatnonzero(np.isin(line, levels))
-        place = 1 + np.searchsorted(levels, line[equal])
-        lifted[query[assigned[0]], equal] = top + step * place
+        level = 1 + np.searchsorted(levels, line[equal])
+        lifted[query[assigned[0]], equal] = top + step * level
     return result
 
 

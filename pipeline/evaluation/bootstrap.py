@@ -46,8 +46,8 @@ def summarised(
     rows: numbers (Q,) of all folds' queries in the split. No intervals without resamples."""
     figures, intervals, measured = {}, {}, {}
     for name, folds in found.items():
-        each = [summarise(fold.measured, metrics) for fold in folds]
-        figures[name] = rounded(average(each))
+        by_fold = [summarise(fold.measured, metrics) for fold in folds]
+        figures[name] = rounded(average(by_fold))
         if resamples:
             limits = bootstrap_intervals(folds, resamples, confidence, seed, metrics)
             intervals[name] = rounded(limits)
@@ -114,13 +114,13 @@ def _weights(
     """(resamples, G) float64: how often each group is drawn. asking: (G,) by direction, whether a
     group has queries. A draw without any query of a direction has no figure: it is drawn anew."""
     groups = len(asking[0])
-    partial = [own for own in asking if not own.all()]
+    partial = [flags for flags in asking if not flags.all()]
     weights, lacks = np.empty((resamples, groups)), np.ones(resamples, bool)
     while lacks.any():
         drawn = random.integers(groups, size=(int(lacks.sum()), groups))
         cells = drawn + groups * np.arange(len(drawn))[:, None]
         weights[lacks] = np.bincount(cells.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        lacks = np.any([~weights[:, own].any(axis=1) for own in partial], axis=0)
+        lacks = np.any([~weights[:, flags].any(axis=1) for flags in partial], axis=0)
     return weights
 
 

@@ -66,9 +66,9 @@ def judged_fold(
                 "evaluate more images at once (evaluation.folds, evaluation.subset), or set "
                 "corpus.positives: none",
             )
-    own = [codes[way][queries[way]] for way in DIRECTIONS]
-    _, numbers = np.unique(np.concatenate(own), return_inverse=True)
-    groups = dict(zip(DIRECTIONS, np.split(numbers, [len(own[0])]), strict=True))
+    judged = [codes[way][queries[way]] for way in DIRECTIONS]
+    _, numbers = np.unique(np.concatenate(judged), return_inverse=True)
+    groups = dict(zip(DIRECTIONS, np.split(numbers, [len(judged[0])]), strict=True))
     return JudgedFold(pairs, queries, groups)
 
 

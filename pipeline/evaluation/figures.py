@@ -169,8 +169,8 @@ def chance_level(
 def extended_chance(relevance: Relevance) -> dict[str, Any]:
     """The same by extended positives, for the queries that have any in their direction."""
     positives = {way: relevance.positives(way) for way in DIRECTIONS}
-    grades = {way: own.sorted_grades() for way, own in positives.items()}
-    counts = {way: np.count_nonzero(own, axis=1) for way, own in grades.items()}
+    grades = {way: pairs.sorted_grades() for way, pairs in positives.items()}
+    counts = {way: np.count_nonzero(values, axis=1) for way, values in grades.items()}
     return _summary(
         lambda way, metric: metric.chance(
             (grades if metric.graded else counts)[way], positives[way].size[1]

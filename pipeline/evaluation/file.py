@@ -90,7 +90,7 @@ def write_ranks(
     if (extended := evaluation.extended) is not None:
         for way in DIRECTIONS:
             rows = extended.queries[way]
-            texts = {name: [own[row] for row in rows] for name, own in queries[way].items()}
+            texts = {name: [column[row] for row in rows] for name, column in queries[way].items()}
             groups[f"extended_{way}"] = {**texts, **_numbers(extended.measured, way)}
         said = {name: getattr(extended, name) for name in ("positives", "intervals", "chance")}
         attributes["extended"] = json.dumps(said)

@@ -64,9 +64,9 @@ class Findings:
 def groups_of(findings: Findings) -> Groups:
     """The groups and datasets that a rank file has of them: separation, hubs_i2t, hits_i2t, ..."""
     groups: dict[str, dict[str, np.ndarray]] = {}
-    if (found := findings.separation) is not None:
-        span = np.array([found.low, found.high])
-        groups["separation"] = {"span": span, "true": found.true, "others": found.others}
+    if (separation := findings.separation) is not None:
+        span = np.array([separation.low, separation.high])
+        groups["separation"] = {"span": span, "true": separation.true, "others": separation.others}
     for way in DIRECTIONS:
         groups[f"hubs_{way}"] = {name: counts[way] for name, counts in findings.hubs.items()}
         hits = findings.hits[way]

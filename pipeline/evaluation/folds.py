@@ -78,17 +78,17 @@ def evaluate(
     scores = checked_tiles(split.scores, len(images), len(captions))
     codes: dict[Direction, np.ndarray] = {"i2t": images, "t2i": captions}
     judged = [judged_fold(relevance, fold, codes) if relevance else None for fold in parts]
-    found = {
+    reached = {
         criterion.name: [
-            _measured(scores, criterion, fold, codes, metrics, own)
-            for fold, own in zip(parts, judged, strict=True)
+            _measured(scores, criterion, fold, codes, metrics, listed)
+            for fold, listed in zip(parts, judged, strict=True)
         ]
         for criterion in criteria
     }
-    own = {name: [both[0] for both in folds] for name, folds in found.items()}
+    by_groups = {name: [both[0] for both in folds] for name, folds in reached.items()}
     rows = {way: np.concatenate([fold[way] for fold in parts]) for way in DIRECTIONS}
     draws = resamples, confidence, seed
-    figures, intervals, measured = summarised(own, rows, *draws, metrics)
+    figures, intervals, measured = summarised(by_groups, rows, *draws, metrics)
     for criterion in criteria:
         if criterion.transductive:
             figures[criterion.name] = {"transductive": True, **figures[criterion.name]}
@@ -96,8 +96,8 @@ def evaluate(
     chance = average(levels)
     cut = test_images if test_images and len(images) < test_images else None
     extended = None
-    if lists := [one for one in judged if one]:
-        by_list = {name: [both[1] for both in folds] for name, folds in found.items()}
+    if lists := [fold for fold in judged if fold]:
+        by_list = {name: [both[1] for both in folds] for name, folds in reached.items()}
         extended = extended_of(lists, by_list, *draws)
     protocol = protocol_name(len(images), folds, cut is not None)
     return Evaluation(protocol, figures, intervals, measured, rounded(chance), cut, extended)
@@ -124,4 +124,4 @@ def _measured(
         wanted += [of_positives(view, judged.pairs.positives(way), way) for view, way in ways]
         both.append((judged.groups["i2t"], judged.groups["t2i"]))
     measured = iter(measured_of(wanted, metrics))
-    return [MeasuredFold({"i2t": next(measured), "t2i": next(measured)}, *own) for own in both]
+    return [MeasuredFold({"i2t": next(measured), "t2i": next(measured)}, *pair) for pair in both]

@@ -62,11 +62,11 @@ def hardest(ranks: np.ndarray, groups: np.ndarray) -> list[int]:
 
 def successful(ranks: np.ndarray) -> list[int]:
     """SUCCESSES queries ranked first, evenly spaced among all of them: not picked by hand."""
-    found = np.flatnonzero(ranks == 1)
-    if len(found) <= SUCCESSES:
-        return [int(query) for query in found]
-    steps = np.linspace(0, len(found) - 1, SUCCESSES + 2)[1:-1]
-    return [int(query) for query in np.unique(found[steps.astype(int)])]
+    queries = np.flatnonzero(ranks == 1)
+    if len(queries) <= SUCCESSES:
+        return [int(query) for query in queries]
+    steps = np.linspace(0, len(queries) - 1, SUCCESSES + 2)[1:-1]
+    return [int(query) for query in np.unique(queries[steps.astype(int)])]
 
 
 def _hubs(scores: Tiles, criterion: Criterion) -> dict[Direction, np.ndarray]:
@@ -87,14 +87,14 @@ def _hits(
     axis = QUERIES[way]
     ranking = tiles.for_queries(axis)
     chosen = np.array([*hardest(ranks, queries), *successful(ranks)])
-    found = np.empty((len(chosen), min(TOP, len(items)) + 1), np.int64)
-    scores = np.empty(found.shape, np.float32)
+    best = np.empty((len(chosen), min(TOP, len(items)) + 1), np.int64)
+    scores = np.empty(best.shape, np.float32)
     for row, query in enumerate(chosen.tolist()):
-        own, true = ranking.line(axis, query), items == queries[query]
-        order = np.lexsort((true, -own))
-        found[row] = [*order[: found.shape[1] - 1], order[np.argmax(true[order])]]
-        scores[row] = tiles.line(axis, query)[found[row]]
-    return BestHits(chosen, ranks[chosen], found, scores, int((ranks > 1).sum()))
+        line, true = ranking.line(axis, query), items == queries[query]
+        order = np.lexsort((true, -line))
+        best[row] = [*order[: best.shape[1] - 1], order[np.argmax(true[order])]]
+        scores[row] = tiles.line(axis, query)[best[row]]
+    return BestHits(chosen, ranks[chosen], best, scores, int((ranks > 1).sum()))
 
 
 def occurrences(scores: np.ndarray | Tiles, direction: str) -> np.ndarray:
@@ -114,7 +114,7 @@ def _nearest(tile: torch.Tensor, items: int, rows: slice, columns: slice) -> Lin
     return values, numbers + (columns if items == CAPTIONS else rows).start
 
 
-def _nearer(one: Lines, other: Lines) -> Lines:
-    values, numbers = zip(one, other, strict=True)
+def _nearer(earlier: Lines, later: Lines) -> Lines:
+    values, numbers = zip(earlier, later, strict=True)
     is_later = values[1] > values[0]
     return tuple(torch.where(is_later, *pair[::-1]) for pair in (values, numbers))

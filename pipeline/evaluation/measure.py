@@ -23,8 +23,8 @@ def measure(
     Errors are those of pipeline.scores.ranks.retrieval_ranks."""
     codes = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
-    found = measured_of([of_groups(tiles, *codes, way) for way in DIRECTIONS], metrics)
-    return dict(zip(DIRECTIONS, found, strict=True))
+    measured = measured_of([of_groups(tiles, *codes, way) for way in DIRECTIONS], metrics)
+    return dict(zip(DIRECTIONS, measured, strict=True))
 
 
 def measured_of(
@@ -33,8 +33,8 @@ def measured_of(
     """The metrics of each of `wanted`, their scores gone through together: all of those with
     grades; of the others `metrics`, None for all but the extended."""
     return [
-        _measured(ranking, (metrics or plain_rows()) if one.grade is None else extended_rows())
-        for ranking, one in zip(ranked(wanted), wanted, strict=True)
+        _measured(ranking, (metrics or plain_rows()) if asked.grade is None else extended_rows())
+        for ranking, asked in zip(ranked(wanted), wanted, strict=True)
     ]
 
 

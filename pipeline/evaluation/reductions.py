@@ -38,7 +38,7 @@ def reduced(
     for run in scores.each(partial(_of_run, tuple(parts), of_tile, combine)):
         for axis, lines in run.items():
             _append(parts[axis], lines, combine if axis == IMAGES else None)
-    return {axis: _concatenated(found) for axis, found in parts.items()}
+    return {axis: _concatenated(pieces) for axis, pieces in parts.items()}
 
 
 def _of_run(
@@ -51,7 +51,7 @@ def _of_run(
         for axis in axes:
             lines = of_tile(tile, axis, rows, columns)
             _append(parts[axis], lines, combine if axis == CAPTIONS else None)
-    return {axis: _concatenated(found) for axis, found in parts.items()}
+    return {axis: _concatenated(pieces) for axis, pieces in parts.items()}
 
 
 def _append(parts: list[Lines], lines: Lines, combine: Combine | None) -> None:
@@ -76,12 +76,12 @@ def largest_score(scores: Tiles) -> float:
 
 def ends(tiles: Tiles, rows: slice) -> tuple[float, float]:
     """The smallest and the largest score of some images; WorkbenchError for NaN or infinity."""
-    found = []
+    limits = []
     for columns in tiles.columns():
         tile = tiles.tile(rows, columns)
         check_finite(tile, rows.start, columns.start)
-        found += [float(end) for end in tile.aminmax()]
-    return min(found), max(found)
+        limits += [float(end) for end in tile.aminmax()]
+    return min(limits), max(limits)
 
 
 def log_sum_exp(
@@ -97,9 +97,9 @@ def log_sum_exp(
     return [logs[axis] for axis in axes]
 
 
-def _added(one: Lines, other: Lines) -> Lines:
-    top = torch.maximum(one[0], other[0])
-    return top, one[1] * (one[0] - top).exp() + other[1] * (other[0] - top).exp()
+def _added(earlier: Lines, later: Lines) -> Lines:
+    top = torch.maximum(earlier[0], later[0])
+    return top, earlier[1] * (earlier[0] - top).exp() + later[1] * (later[0] - top).exp()
 
 
 class _Exponentials:
@@ -153,8 +153,8 @@ def _nearest(k: int, tile: torch.Tensor, axis: int, rows: slice, columns: slice)
     return (largest(tile, axis, k),)
 
 
-def _combined(k: int, one: Lines, other: Lines) -> Lines:
-    return (_first(torch.cat([*one, *other], 1), k),)
+def _combined(k: int, earlier: Lines, later: Lines) -> Lines:
+    return (_first(torch.cat([*earlier, *later], 1), k),)
 
 
 def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
@@ -169,10 +169,10 @@ def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
     best = parts.amax(axis)
     places = (best if axis == CAPTIONS else best.T.contiguous()).topk(k, 1, sorted=False).indices
     if axis == CAPTIONS:
-        found = parts.gather(2, places[:, None].expand(-1, PARTS, -1)).flatten(1)
-        return _first(torch.cat([found, rest], 1), k)
-    found = parts.gather(1, places.T[None].expand(PARTS, -1, -1)).flatten(0, 1)
-    return _first(torch.cat([found, rest]).T.contiguous(), k)
+        candidates = parts.gather(2, places[:, None].expand(-1, PARTS, -1)).flatten(1)
+        return _first(torch.cat([candidates, rest], 1), k)
+    candidates = parts.gather(1, places.T[None].expand(PARTS, -1, -1)).flatten(0, 1)
+    return _first(torch.cat([candidates, rest]).T.contiguous(), k)
 
 
 def maximum(one: Lines, other: Lines) -> Lines:

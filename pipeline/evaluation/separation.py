@@ -28,9 +28,9 @@ def separation(
     low, high = _range(tiles)
     true, every = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
     pairs = true_pairs(images, captions)
-    for own, counted in tiles.each(partial(_histograms, pairs, low, high, bins)):
-        true += own
-        every += counted
+    for of_true, of_all in tiles.each(partial(_histograms, pairs, low, high, bins)):
+        true += of_true
+        every += of_all
     if not (every - true).any():
         raise WorkbenchError(
             "every image belongs to every caption: there are no other pairs to separate from",
@@ -42,7 +42,7 @@ def separation(
 def _range(tiles: Tiles) -> tuple[float, float]:
     if tiles.largest() <= 1 + TOLERANCE:
         return -1.0, 1.0
-    low, high = (list(own) for own in zip(*tiles.each(ends), strict=True))
+    low, high = (list(values) for values in zip(*tiles.each(ends), strict=True))
     if min(low) >= -1 - TOLERANCE and max(high) <= 1 + TOLERANCE:
         return -1.0, 1.0
     return min(low), max(high) if max(high) > min(low) else min(low) + 1
@@ -62,9 +62,9 @@ def _histograms(
     true, every = (np.zeros(bins, np.int64) for _ in range(2))
     for columns in tiles.columns():
         tile = tiles.tile(rows, columns).numpy()
-        own = (caption >= columns.start) & (caption < columns.stop)
+        inside = (caption >= columns.start) & (caption < columns.stop)
         every += _counts(tile, low, high, bins)
-        values = tile[image[own] - rows.start, caption[own] - columns.start]
+        values = tile[image[inside] - rows.start, caption[inside] - columns.start]
         true += _counts(values, low, high, bins)
     return true, every
 

@@ -15,11 +15,11 @@ def first_images(split: SplitScores, count: int) -> SplitScores:
     kNN-margin paper (table 4, lines 3.15 to 3.17), without embeddings; 0: all."""
     if not count:
         return split
-    there = len(split.image_ids)
-    if count > there:
+    images = len(split.image_ids)
+    if count > images:
         raise WorkbenchError(
-            f"evaluation.subset = {count}: the test split has {there} images; allowed are 0 for "
-            f"all of them and 1 to {there}",
+            f"evaluation.subset = {count}: the test split has {images} images; allowed are 0 for "
+            f"all of them and 1 to {images}",
             "set evaluation.subset in params.yaml",
         )
     groups = np.asarray(split.image_groups)
@@ -60,6 +60,6 @@ def shortlist_recall(whole: SplitScores, evaluated: SplitScores, count: int) -> 
         "t2i": (caption, whole.caption_ids, evaluated.caption_ids),
     }
     return {
-        way: float(100 * np.isin(queries, np.asarray(ids)[own[inside]]).mean())
-        for way, (own, ids, queries) in asked.items()
+        way: float(100 * np.isin(queries, np.asarray(ids)[numbers[inside]]).mean())
+        for way, (numbers, ids, queries) in asked.items()
     }

@@ -14,8 +14,8 @@ def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Ti
     itself (Smith et al. 2017); eq. 5 leaves it out, p / (1 - p) instead of p: the same ranks."""
     sums = log_sum_exp(scores, queries, settings.beta)
     changes = (
-        WithTerms(settings.beta, *((None, -own) if axis == IMAGES else (-own, None)))
-        for own, axis in zip(sums, queries, strict=True)
+        WithTerms(settings.beta, *((None, -total) if axis == IMAGES else (-total, None)))
+        for total, axis in zip(sums, queries, strict=True)
     )
     return [Rescored(scores, change) for change in changes]
 

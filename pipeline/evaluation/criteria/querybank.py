@@ -31,8 +31,8 @@ def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Ti
     active = reduced(scores, [1 - axis for axis in queries], reaching, maximum)
     sums = log_sum_exp(scores, queries, settings.beta)
     return [
-        Rescored(scores, partial(_normalised, settings.beta, axis, active[1 - axis][0], -own))
-        for own, axis in zip(sums, queries, strict=True)
+        Rescored(scores, partial(_normalised, settings.beta, axis, active[1 - axis][0], -total))
+        for total, axis in zip(sums, queries, strict=True)
     ]
 
 
@@ -50,8 +50,8 @@ def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
     return rows
 
 
-def _added(one: Lines, other: Lines) -> Lines:
-    return (one[0] + other[0],)
+def _added(earlier: Lines, later: Lines) -> Lines:
+    return (earlier[0] + later[0],)
 
 
 def _nearest_counts(
