@@ -53,19 +53,19 @@ def _seen(tiles: Tiles, rows: slice, columns: slice) -> Callable[[Asked], torch.
 
 def true_scores(asked: Sequence[Asked], tiles: Tiles, rows: slice) -> list[np.ndarray]:
     """For each of `asked`, the scores (p,) of its pairs in a run of images."""
-    runs = [slice(*np.searchsorted(one.pairs[0], (rows.start, rows.stop))) for one in asked]
+    runs = [slice(*np.searchsorted(side.pairs[0], (rows.start, rows.stop))) for side in asked]
     scores = [np.empty(0)] * len(runs)
     for columns in tiles.columns():
         seen = _seen(tiles, rows, columns)
-        for n, (one, run) in enumerate(zip(asked, runs, strict=True)):
-            image, caption = (numbers[run] for numbers in one.pairs)
+        for n, (side, run) in enumerate(zip(asked, runs, strict=True)):
+            image, caption = (numbers[run] for numbers in side.pairs)
             inside = (caption >= columns.start) & (caption < columns.stop)
             if inside.any():
-                tile = seen(one).numpy()
+                tile = seen(side).numpy()
                 if not len(scores[n]):
                     scores[n] = np.empty(len(inside), tile.dtype)
-                place = image[inside] - rows.start, caption[inside] - columns.start
-                scores[n][inside] = tile[place]
+                cells = image[inside] - rows.start, caption[inside] - columns.start
+                scores[n][inside] = tile[cells]
     return scores
 
 
@@ -75,16 +75,16 @@ def reached(
     """For each of `asked`, how many items of each query score at least as high as each of its true
     items, in a run of images, as `Asked.zeros`. levels: (Q, R) each, the scores of true items."""
     flags = np.zeros((STRIP, -(-tiles.block[1] // RUN) * RUN), bool)
-    counts = [one.zeros(rows) for one in asked]
+    counts = [side.zeros(rows) for side in asked]
     for columns in tiles.columns():
         seen = _seen(tiles, rows, columns)
-        for one, own, count in zip(asked, levels, counts, strict=True):
-            run = one.run(rows, columns)
+        for side, level, count in zip(asked, levels, counts, strict=True):
+            run = side.run(rows, columns)
             if run.stop > run.start:
-                is_i2t = one.way == "i2t"
-                queries = one.queries[run] - (rows if is_i2t else columns).start
+                is_i2t = side.way == "i2t"
+                queries = side.queries[run] - (rows if is_i2t else columns).start
                 into = count if is_i2t else count[run]
-                _count(seen(one).numpy(), queries, own[run], one.way, flags, into)
+                _count(seen(side).numpy(), queries, level[run], side.way, flags, into)
     return counts
 
 

@@ -41,9 +41,9 @@ def write_external(
     by their keys in `external`; corpus: what they must fit."""
     opened = {key: open_matrix(path, IDS[key]) for key, path in files.items()}
     if "scores" in opened:
-        found = _of_scores(opened, corpus, output.parent)
+        splits = _of_scores(opened, corpus, output.parent)
     else:
-        found = _of_embeddings(opened, similarity, corpus, output.parent)
+        splits = _of_embeddings(opened, similarity, corpus, output.parent)
     digests = _digests(files)
     described: dict[str, str | int | float] = {
         SOURCE: EXTERNAL,
@@ -54,8 +54,8 @@ def write_external(
     }
     if "images" in opened:
         described["similarity"] = similarity
-    write_scores(output, found, described)
-    return {split: scores.scores.shape for split, scores in found.items()}
+    write_scores(output, splits, described)
+    return {split: scores.scores.shape for split, scores in splits.items()}
 
 
 def _digests(files: Mapping[str, Path]) -> dict[str, str]:
@@ -71,14 +71,14 @@ def _digests(files: Mapping[str, Path]) -> dict[str, str]:
 def _of_scores(
     opened: Mapping[str, MatrixFile], corpus: Pairs, folder: Path
 ) -> dict[str, SplitScores]:
-    found = _matrices(opened["scores"], corpus, "test", folder)
+    matrices = _matrices(opened["scores"], corpus, "test", folder)
     if "val_scores" in opened:
-        if "val" in found:
+        if "val" in matrices:
             raise WorkbenchError(
                 f"{opened['scores'].path} has the validation split, too", "leave val_scores out"
             )
-        found["val"] = _matrices(opened["val_scores"], corpus, "val", folder)["val"]
-    return {split: _split(corpus, split, scores) for split, scores in found.items()}
+        matrices["val"] = _matrices(opened["val_scores"], corpus, "val", folder)["val"]
+    return {split: _split(corpus, split, scores) for split, scores in matrices.items()}
 
 
 def _matrices(
@@ -111,7 +111,7 @@ def _matrices(
         places(table, key, ids, count, needed, f"{matrix.path}, {key}s")
         for (table, key, ids), count in zip(sides, shape, strict=True)
     )
-    found = {
+    by_split = {
         split: temporary_matrix(
             folder, (int(images[split].max()) + 1, int(captions[split].max()) + 1)
         )
@@ -119,13 +119,13 @@ def _matrices(
         if split in captions
     }
     for start, block in matrix.blocks():
-        for split, scores in found.items():
+        for split, scores in by_split.items():
             both = (captions, images) if is_turned else (images, captions)
             rows, columns = both[0][split][start : start + len(block)], both[1][split]
             kept, wide = rows >= 0, columns >= 0
             target = scores.T if is_turned else scores
             target[np.ix_(rows[kept], columns[wide])] = block[np.ix_(kept, wide)]
-    return found
+    return by_split
 
 
 def _of_embeddings(
@@ -154,16 +154,16 @@ def _embeddings(
     at = places(
         table, key, matrix.ids.get("ids"), matrix.shape[0], "test", f"{matrix.path}, {key}s"
     )
-    found = {
-        split: temporary_matrix(folder, (int(place.max()) + 1, matrix.shape[1]))
-        for split, place in at.items()
+    vectors = {
+        split: temporary_matrix(folder, (int(numbers.max()) + 1, matrix.shape[1]))
+        for split, numbers in at.items()
     }
     for start, block in matrix.blocks():
         values = _unit(block, start, matrix.path) if is_unit else block
-        for split, target in found.items():
+        for split, target in vectors.items():
             rows = at[split][start : start + len(block)]
             target[rows[rows >= 0]] = values[rows >= 0]
-    return found
+    return vectors
 
 
 def _unit(block: np.ndarray, start: int, path: Path) -> np.ndarray:

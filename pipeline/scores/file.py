@@ -73,21 +73,21 @@ def read_scores(
     embeddings in the file; without scores embeddings always are. needed_by: what cannot do without
     the matrix, None for what works with both."""
     file = GroupFile(path)
-    found = file.names(split)
+    names = file.names(split)
     texts, embeddings = set(TEXTS), set(EMBEDDINGS)
-    if not (found - embeddings == {"scores"} | texts or found == texts | embeddings):
+    if not (names - embeddings == {"scores"} | texts or names == texts | embeddings):
         raise WorkbenchError(
-            f"{path}: split {split} holds {listing(sorted(found))}; a score file has "
+            f"{path}: split {split} holds {listing(sorted(names))}; a score file has "
             f"{listing(sorted(texts))}, and scores, {' and '.join(EMBEDDINGS)} or all of these"
         )
-    has_scores = "scores" in found
+    has_scores = "scores" in names
     if needed_by is not None and not has_scores:
         raise WorkbenchError(
             f"{path}: embeddings were kept instead of scores; {needed_by} needs the scores",
             "set scoring.keep: scores in params.yaml and run: dvc repro",
         )
     numbers = file.array if in_memory and has_scores else file.view
-    vectors = {name: numbers(split, name) for name in EMBEDDINGS if name in found}
+    vectors = {name: numbers(split, name) for name in EMBEDDINGS if name in names}
     scores = SplitScores(
         scores=numbers(split, "scores") if has_scores else _products(vectors),
         image_ids=file.texts(split, "image_ids"),
@@ -109,11 +109,11 @@ def _products(vectors: Mapping[str, np.ndarray]) -> "Products":
 
 def check_name(path: Path) -> None:
     """Raise WorkbenchError for scores of one model under the name of another."""
-    told = GroupFile(path).attributes.get("model", path.stem)
-    if told != path.stem:
+    model = GroupFile(path).attributes.get("model", path.stem)
+    if model != path.stem:
         raise WorkbenchError(
-            f"{path}: scores of {told}, not of {path.stem}",
-            f"write it again with: dvc repro, or name it {told}.h5 in a folder of its own",
+            f"{path}: scores of {model}, not of {path.stem}",
+            f"write it again with: dvc repro, or name it {model}.h5 in a folder of its own",
         )
 
 

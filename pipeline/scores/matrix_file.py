@@ -57,21 +57,21 @@ def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
         raise WorkbenchError(f"{values.place}: values of type {values.dtype}; expected are numbers")
     if min(values.shape) < 1:
         raise WorkbenchError(f"{values.place}: shape {values.shape}; expected is none of them 0")
-    found = {name: read_ids(file, name, name) for name in names}
-    return MatrixFile(path, values, {name: ids.names for name, ids in found.items() if ids})
+    lists = {name: read_ids(file, name, name) for name in names}
+    return MatrixFile(path, values, {name: ids.names for name, ids in lists.items() if ids})
 
 
 def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
     arrays = {name: file.array(name) for name in file.names if name not in ids}
-    found = [array for array in arrays.values() if len(array.shape) == 2]
-    if len(found) > 1 and USUAL in arrays:
+    matrices = [array for array in arrays.values() if len(array.shape) == 2]
+    if len(matrices) > 1 and USUAL in arrays:
         return arrays[USUAL]
-    if len(found) != 1:
-        there = listing(f"{name} {array.shape}".strip() for name, array in arrays.items())
+    if len(matrices) != 1:
+        shapes = listing(f"{name} {array.shape}".strip() for name, array in arrays.items())
         raise WorkbenchError(
-            f"{file.path}: {len(found)} matrices; expected is one; it has {there or 'nothing'}"
+            f"{file.path}: {len(matrices)} matrices; expected is one; it has {shapes or 'nothing'}"
         )
-    return found[0]
+    return matrices[0]
 
 
 def places(
@@ -91,21 +91,21 @@ def places(
         ids = list((part if count == len(part) else table)[key])
     if len(ids) != count:
         raise WorkbenchError(f"{where}: {len(ids):,} ids for {count:,} rows")
-    own = {split: list(table[key][table["split"] == split]) for split in SCORED}
-    given, known = set(ids), set(table[key])
-    there = [split for split in SCORED if split == needed or given & set(own[split])]
+    names = {split: list(table[key][table["split"] == split]) for split in SCORED}
+    seen, known = set(ids), set(table[key])
+    splits = [split for split in SCORED if split == needed or seen & set(names[split])]
     problems = Problems(where)
     problems.add("ids more than once", (n for n, times in Counter(ids).items() if times > 1))
     problems.add(
         "ids that the corpus does not have", dict.fromkeys(n for n in ids if n not in known)
     )
-    for split in there:
+    for split in splits:
         problems.add(
-            f"ids of the {split} split that are missing", (n for n in own[split] if n not in given)
+            f"ids of the {split} split that are missing", (n for n in names[split] if n not in seen)
         )
     problems.raise_if_any(f"ids are those of the corpus, such as {table[key].iat[0]!r}")
-    found = {}
-    for split in there:
-        place = {name: number for number, name in enumerate(own[split])}
-        found[split] = np.array([place.get(name, -1) for name in ids], np.int64)
-    return found
+    by_split = {}
+    for split in splits:
+        numbers = {name: number for number, name in enumerate(names[split])}
+        by_split[split] = np.array([numbers.get(name, -1) for name in ids], np.int64)
+    return by_split

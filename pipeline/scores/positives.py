@@ -36,8 +36,8 @@ class Positives:
 
     def sorted_grades(self) -> np.ndarray:
         """(queries with true items, R): their grades, descending, 0 where there are fewer."""
-        _, place, counts = np.unique(self.pairs[0], return_inverse=True, return_counts=True)
-        return np.maximum(descending(place, self.pairs[2], counts), 0.0)
+        _, query, counts = np.unique(self.pairs[0], return_inverse=True, return_counts=True)
+        return np.maximum(descending(query, self.pairs[2], counts), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,12 @@ class Relevance:
 
     def positives(self, way: Direction) -> Positives:
         """The true items of all queries of one direction."""
-        own = self.counts[way]
+        flags = self.counts[way]
         ends = (self.images, self.captions) if way == "i2t" else (self.captions, self.images)
-        query, item = (numbers[own] for numbers in ends)
+        query, item = (numbers[flags] for numbers in ends)
         order = np.lexsort((item, query))
         size = self.size if way == "i2t" else self.size[::-1]
-        return Positives((query[order], item[order], self.grades[own][order]), size)
+        return Positives((query[order], item[order], self.grades[flags][order]), size)
 
     def inside(self, images: np.ndarray, captions: np.ndarray) -> "Relevance":
         """The pairs among some images (n,) and captions (m,), numbered anew in their order."""
@@ -90,7 +90,7 @@ def _among(
     name: str,
 ) -> Relevance:
     """Pairs (P,) without those that have -1 for an image or a caption."""
-    own = (image >= 0) & (caption >= 0)
-    numbers = image[own].astype(np.int64), caption[own].astype(np.int64)
-    flags = {way: each[own] for way, each in counts.items()}
-    return Relevance(*numbers, grades[own], flags, size, name)
+    inside = (image >= 0) & (caption >= 0)
+    numbers = image[inside].astype(np.int64), caption[inside].astype(np.int64)
+    flags = {way: values[inside] for way, values in counts.items()}
+    return Relevance(*numbers, grades[inside], flags, size, name)

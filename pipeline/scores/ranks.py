@@ -55,9 +55,9 @@ class Wanted:
         """Take in the scores (p,) of the pairs of every run of images."""
         values = np.concatenate([part for part in scores if len(part)] or [np.empty(0, np.float32)])
         self.parts: list[np.ndarray] = []
-        self.own = np.empty_like(values)
-        self.own[self.order] = values
-        self.true = descending(self.query, self.own, self.asked.counts)
+        self.scores = np.empty_like(values)
+        self.scores[self.order] = values
+        self.true = descending(self.query, self.scores, self.asked.counts)
         self.levels = np.ascontiguousarray(self.true[:, : self.asked.depth])
 
     def add(self, counts: np.ndarray) -> None:
@@ -71,12 +71,12 @@ class Wanted:
         counts, true = np.concatenate(self.parts), self.true
         ranks: np.ndarray = np.empty(counts.shape)
         for better in range(ranks.shape[1]):
-            own = (true >= true[:, better : better + 1]).sum(axis=1)
-            ranks[:, better] = 1 + better + counts[:, better] - own
+            true_counts = (true >= true[:, better : better + 1]).sum(axis=1)
+            ranks[:, better] = 1 + better + counts[:, better] - true_counts
         ranks[np.arange(ranks.shape[1]) >= self.asked.counts[:, None]] = np.inf
         gains = np.isfinite(ranks).astype(np.float64)
         if self.grade is not None:
-            gains[gains > 0] = self.grade[np.lexsort((self.grade, -self.own, self.query))]
+            gains[gains > 0] = self.grade[np.lexsort((self.grade, -self.scores, self.query))]
         return Ranking(ranks, gains)
 
 

@@ -152,8 +152,8 @@ class Products(Tiles):
         for i, first, last in zip(window, start, [*start[1:], len(numbers)], strict=True):
             inside = numbers[first:last] - self._windows.start(axis, int(i))
             low, high = int(inside[0]), int(inside[-1]) + 1
-            own = slice(low, high) if high - low == len(inside) else torch.from_numpy(inside)
-            yield slice(int(first), int(last)), int(i), own
+            index = slice(low, high) if high - low == len(inside) else torch.from_numpy(inside)
+            yield slice(int(first), int(last)), int(i), index
 
     def selected(self, images: np.ndarray, captions: np.ndarray) -> "Products":
         if self.shape == (len(images), len(captions)):
@@ -177,17 +177,17 @@ class Products(Tiles):
     def each(self, work: Work[T]) -> Iterator[T]:
         runs = self.rows()
         if len(runs) == 1 or self.spread is None:
-            found: Iterator[T] = super().each(work)
+            results: Iterator[T] = super().each(work)
         else:
-            found = self.spread(work, self.numbers, runs)
+            results = self.spread(work, self.numbers, runs)
         quick = self.spread is None and self.shape[0] * self.shape[1] < TOLD
         if quick or len(runs) == 1:
-            yield from found
+            yield from results
             return
         with Progress("scores from embeddings", self.shape[0], "images") as progress:
             for rows in runs:
                 try:
-                    result = next(found)
+                    result = next(results)
                 except BrokenProcessPool:
                     raise WorkbenchError(
                         f"scores from embeddings: a process died at image {rows.start:,}",
@@ -201,11 +201,11 @@ class Products(Tiles):
         return self._windows.longest(0) * self._windows.longest(1)
 
     def __getstate__(self) -> dict[str, Any]:
-        embeddings = [_place(array) for array in (self.images, self.captions)]
+        embeddings = [_reference(array) for array in (self.images, self.captions)]
         return {"embeddings": embeddings, "block": self.limits}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        images, captions = map(_found, state["embeddings"])
+        images, captions = map(_array, state["embeddings"])
         self.__init__(images, captions, state["block"])  # type: ignore[misc]
 
 
@@ -241,13 +241,13 @@ class _Windows:
                 np.copyto(self.buffers[axis].numpy(), part)
                 release(self.sides[axis])
         self.at = [i, j]
-        made = self.buffers[2]
-        if self.room >= made.numel():
-            made = self.kept[i, j] = torch.empty_like(made)
-            self.room -= made.numel()
+        product = self.buffers[2]
+        if self.room >= product.numel():
+            product = self.kept[i, j] = torch.empty_like(product)
+            self.room -= product.numel()
         else:
             self.last = i, j
-        return torch.mm(self.buffers[0], self.buffers[1].T, out=made)
+        return torch.mm(self.buffers[0], self.buffers[1].T, out=product)
 
     def longest(self, axis: int) -> float:
         side = self.sides[axis]
@@ -302,15 +302,15 @@ def check_finite(scores: torch.Tensor, top: int, left: int) -> None:
         check_numbers(scores.numpy(), top, left)
 
 
-def _place(array: np.ndarray) -> Any:
+def _reference(array: np.ndarray) -> Any:
     """How a process finds an array: by its place in its file, which all then share, or itself."""
     if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
         return array.filename, array.dtype, array.offset, array.shape
     return array
 
 
-def _found(place: Any) -> np.ndarray:
-    if isinstance(place, tuple):
-        name, dtype, offset, shape = place
+def _array(reference: Any) -> np.ndarray:
+    if isinstance(reference, tuple):
+        name, dtype, offset, shape = reference
         return np.memmap(name, dtype, "r", offset, shape)
-    return np.asarray(place)
+    return np.asarray(reference)
