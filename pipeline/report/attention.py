@@ -44,8 +44,8 @@ def shown_pairs(pairs: Sequence[RankedPair]) -> list[RankedPair]:
     shown = [pair for pair in pairs if pair.is_true]
     for wrong in [pair for pair in pairs if not pair.is_true and pair.place == 1][-1:]:
         captions = [pair.attention.caption_id for pair in shown]
-        own = wrong.attention.caption_id
-        shown.insert(captions.index(own) if own in captions else len(shown), wrong)
+        caption = wrong.attention.caption_id
+        shown.insert(captions.index(caption) if caption in captions else len(shown), wrong)
     return shown
 
 
@@ -54,13 +54,13 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[s
     whole: the image with its boxes in order; weighed: with their weights, None where all are alike;
     share: of a word, of the largest in the similarity, None where all are alike; text: for a reader
     who does not see the picture."""
-    own, image = pair.attention, open_rgb(path)
+    maps, image = pair.attention, open_rgb(path)
     words = []
-    for row, (word, share) in enumerate(zip(own.words, _shares(own), strict=True)):
-        picture = data_uri(lit(image, own, row, TILE))
-        words.append({"word": word, "picture": picture, "share": share, "text": _told(own, row)})
-    boxes = None if own.region_weights is None else data_uri(weighed(image, own, WHOLE))
-    whole = data_uri(numbered(image, own, WHOLE))
+    for row, (word, share) in enumerate(zip(maps.words, _shares(maps), strict=True)):
+        picture = data_uri(lit(image, maps, row, TILE))
+        words.append({"word": word, "picture": picture, "share": share, "text": _text(maps, row)})
+    boxes = None if maps.region_weights is None else data_uri(weighed(image, maps, WHOLE))
+    whole = data_uri(numbered(image, maps, WHOLE))
     return {"pair": pair, "caption": caption, "whole": whole, "words": words, "weighed": boxes}
 
 
@@ -131,7 +131,7 @@ def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
     count, marks = len(pair.boxes), [(box, 0.0, "") for box in range(len(pair.boxes))]
     if pair.order is not None:
         places = enumerate(pair.order.tolist())
-        marks = [(box, place / max(1, count - 1), str(place + 1)) for place, box in places]
+        marks = [(box, index / max(1, count - 1), str(index + 1)) for index, box in places]
     return _labelled(image, pair, side, marks)
 
 
@@ -171,7 +171,7 @@ def _labelled(
 
 
 def _explain(
-    draw: ImageDraw.ImageDraw, pair: PairAttention, place: tuple[int, int], font: Font
+    draw: ImageDraw.ImageDraw, pair: PairAttention, corner: tuple[int, int], font: Font
 ) -> None:
     lines = [
         f"image {pair.image_id}, caption {pair.caption_id}",
@@ -189,7 +189,7 @@ def _explain(
     if pair.word_weights is not None:
         lines += ["bars: weight of the word in the similarity"]
     for number, line in enumerate(lines):
-        draw.text((place[0], place[1] + 24 * number), printable(line), SOFT, font)
+        draw.text((corner[0], corner[1] + 24 * number), printable(line), SOFT, font)
 
 
 def _shares(pair: PairAttention) -> list[float] | list[None]:
@@ -198,7 +198,7 @@ def _shares(pair: PairAttention) -> list[float] | list[None]:
     return (pair.word_weights / max(float(pair.word_weights.max()), 1e-9)).tolist()
 
 
-def _told(pair: PairAttention, row: int) -> str:
+def _text(pair: PairAttention, row: int) -> str:
     weights = pair.weights[row]
     if not len(weights):
         return f"“{pair.words[row]}” has no region to attend to"

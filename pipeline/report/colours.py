@@ -18,10 +18,10 @@ COLOURS = (
 
 def numbers_of(known: Sequence[str], names: Sequence[str] = ()) -> dict[str, int]:
     """The number of each model: its place among all that dvc.yaml evaluates, others last."""
-    return {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
+    return {name: number for number, name in enumerate(dict.fromkeys([*known, *names]))}
 
 
 def shade(number: int) -> str:
     """The colour of a model as CSS; no two are equal, later ones are paler."""
-    turn, place = divmod(number, len(COLOURS))
-    return COLOURS[place] + (f"{max(0x40, 0xFF - 0x50 * turn - turn):02x}" if turn else "")
+    turn, index = divmod(number, len(COLOURS))
+    return COLOURS[index] + (f"{max(0x40, 0xFF - 0x50 * turn - turn):02x}" if turn else "")

@@ -66,6 +66,6 @@ def read_curve(path: Path) -> Curve | None:
             raise ValueError(f"{', '.join(COLUMNS)} must be finite numbers")
     except (KeyError, ValueError) as error:
         raise WorkbenchError(f"{path}: not a curve: {error}", REMEDY) from None
-    errors = {str(name).removesuffix(ERROR): own.tolist() for name, own in shares.items()}
+    errors = {str(name).removesuffix(ERROR): values.tolist() for name, values in shares.items()}
     epochs, loss, rsum = (numbers[name].tolist() for name in COLUMNS)
     return Curve(epochs, loss, rsum, errors, phases.tolist())

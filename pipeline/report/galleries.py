@@ -17,9 +17,9 @@ def build_galleries(
     captions = record.caption_ids, record.caption_groups, shelf.caption
     galleries = []
     both = ("t2i", hits["t2i"], captions, images), ("i2t", hits["i2t"], images, captions)
-    for way, own, queries, items in both:
-        shown = [_shown(own, row, queries, items) for row in range(len(own.queries))]
-        gallery = {"direction": way, "failed": own.failed, "queries": len(queries[0])}
+    for way, best, queries, items in both:
+        shown = [_shown(best, row, queries, items) for row in range(len(best.queries))]
+        gallery = {"direction": way, "failed": best.failed, "queries": len(queries[0])}
         gallery["failures"] = [query for query in shown if query["rank"] > 1]
         gallery["successes"] = [query for query in shown if query["rank"] == 1]
         galleries.append(gallery)
@@ -35,15 +35,15 @@ def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, 
     best true item if it is beyond the hits."""
     (own_ids, own_groups, own_entry), (ids, groups, entry) = queries, items
     query, rank = int(hits.queries[row]), int(hits.ranks[row])
-    found = zip(hits.items[row].tolist(), hits.scores[row].tolist(), strict=True)
+    ranked = zip(hits.items[row].tolist(), hits.scores[row].tolist(), strict=True)
     *first, best = [
         {
             "entry": entry(ids[item]),
-            "place": place,  # 1 is first
+            "place": position,  # 1 is first
             "score": shown_score(score),
             "is_true": groups[item] == own_groups[query],
         }
-        for place, (item, score) in enumerate(found, start=1)
+        for position, (item, score) in enumerate(ranked, start=1)
     ]
     truth = None if rank <= len(first) else best | {"place": rank}
     shown = {"entry": own_entry(own_ids[query]), "rank": rank, "ranked": len(ids)}

@@ -33,7 +33,7 @@ def datasets_of(file: FeatureFile | GroupFile) -> dict[str, Layout]:
     if isinstance(file, FeatureFile):
         return file.layouts
     groups = file.layouts.items()
-    return {f"{group}/{name}": x for group, found in groups for name, x in found.items()}
+    return {f"{group}/{name}": x for group, members in groups for name, x in members.items()}
 
 
 def summary(path: Path) -> Iterator[str]:
@@ -49,8 +49,8 @@ def summary(path: Path) -> Iterator[str]:
     yield from _section("datasets", _aligned(rows))
     yield from _section("attributes", attribute_lines(file.attributes).splitlines())
     rows = [("", "min", "max", "mean", "std", "NaN or infinite", "zero rows")]
-    for name, found in _all_statistics(path, layouts).items():
-        *numbers, not_finite, zero_rows = found.values()
+    for name, stats in _all_statistics(path, layouts).items():
+        *numbers, not_finite, zero_rows = stats.values()
         counts = (f"{not_finite:,}", f"{zero_rows:,}")
         rows.append((printable(name), *(f"{number:.5g}" for number in numbers), *counts))
     yield from _section("values", _aligned(rows))
@@ -65,8 +65,8 @@ def described(path: Path) -> dict[str, Any]:
         name: {"shape": list(layout.shape), "type": _type(layout)}
         for name, layout in layouts.items()
     }
-    for name, found in _all_statistics(path, layouts).items():
-        datasets[name] |= {key: None if np.isnan(own) else own for key, own in found.items()}
+    for name, stats in _all_statistics(path, layouts).items():
+        datasets[name] |= {key: None if np.isnan(value) else value for key, value in stats.items()}
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
@@ -106,7 +106,7 @@ def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]
     cosines = np.concatenate(list(blocks))
     cosines[row] = -np.inf
     best = np.argsort(-cosines, kind="stable")[: min(count, len(file) - 1)]
-    return [(file.ids[place], float(cosines[place])) for place in best]
+    return [(file.ids[index], float(cosines[index])) for index in best]
 
 
 def statistics(path: Path, layout: Layout) -> dict[str, float]:
@@ -128,8 +128,8 @@ def statistics(path: Path, layout: Layout) -> dict[str, float]:
     if count == 0:
         low = high = mean = squares = np.nan
     std = float(np.sqrt(squares / max(count, 1)))
-    found = {"minimum": float(low), "maximum": float(high), "mean": float(mean), "std": std}
-    return found | {"not_finite": not_finite, "zero_rows": zero_rows}
+    stats = {"minimum": float(low), "maximum": float(high), "mean": float(mean), "std": std}
+    return stats | {"not_finite": not_finite, "zero_rows": zero_rows}
 
 
 def attribute_lines(attributes: Attributes) -> str:
@@ -172,8 +172,8 @@ def _unit(rows: Array) -> Array:
 
 
 def _all_statistics(path: Path, layouts: dict[str, Layout]) -> dict[str, dict[str, float]]:
-    arrays = {name: own for name, own in layouts.items() if own.dtype.kind != "S" and own.shape}
-    return {name: statistics(path, own) for name, own in arrays.items()}
+    kept = {n: layout for n, layout in layouts.items() if layout.dtype.kind != "S" and layout.shape}
+    return {name: statistics(path, layout) for name, layout in kept.items()}
 
 
 def _first_entries(path: Path, layouts: dict[str, Layout], count: int = 5) -> list[str]:

@@ -121,17 +121,17 @@ def _model(
     """The sections of one model; number: its colour and dashes in every figure."""
     record = result.record
     shelf.check(result.ranks, record.image_ids, record.caption_ids)
-    found = read_findings(result.ranks)
-    weights = found.source.get("checkpoint_sha256")
+    findings = read_findings(result.ranks)
+    weights, separated = findings.source.get("checkpoint_sha256"), findings.separation
     return {
         "name": result.name,
         "number": number,
-        "overlap": found.separation and found.separation.overlap,
-        "separation": found.separation and separation_figure(found.separation, result.name, number),
-        "hubs": hubs_of(found.hubs, result.name, criteria),
-        "galleries": build_galleries(found.hits, record, shelf),
+        "overlap": separated and separated.overlap,
+        "separation": separated and separation_figure(separated, result.name, number),
+        "hubs": hubs_of(findings.hubs, result.name, criteria),
+        "galleries": build_galleries(findings.hits, record, shelf),
         "attention": attention_figures(attended, weights, shelf) if attended else [],
-        "provenance": found.source,
+        "provenance": findings.source,
     }
 
 
@@ -144,12 +144,12 @@ def hubs_of(
         {
             "label": model if criterion == "naive" else f"{model} + {criterion}",
             "direction": way,
-            "found": Hubness(own[way]),
-            "pairs": {} if way == "i2t" else pair_shares(own["t2i"], len(own["i2t"])),
+            "found": Hubness(hubs[way]),
+            "pairs": {} if way == "i2t" else pair_shares(hubs["t2i"], len(hubs["i2t"])),
         }
         for way in DIRECTIONS
         for criterion in criteria
-        if (own := counts.get(criterion))
+        if (hubs := counts.get(criterion))
     ]
 
 

@@ -38,7 +38,7 @@ def phrase_section(
     read = {name: _read(files[name], phrases) for name in names}
     best = max(rows, key=lambda row: row.figures["r1"]).name
     chosen = _chosen(read[best])
-    hits, misses = ([_shown(one, [*read.values()], shelf) for one in kind] for kind in chosen)
+    hits, misses = ([_shown(caption, [*read.values()], shelf) for caption in ids] for ids in chosen)
     return {"names": names, "hits": hits, "misses": misses}
 
 
@@ -51,10 +51,10 @@ def _read(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _chosen(found: pd.DataFrame) -> tuple[list[str], list[str]]:
+def _chosen(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
     """Captions with two or more phrases: all found, and some missed, evenly spaced among them."""
-    right = found["overlap"] >= CORRECT
-    marked = found.assign(right=right, missed=(found["rank"] > 0) & ~right)
+    right = rows["overlap"] >= CORRECT
+    marked = rows.assign(right=right, missed=(rows["rank"] > 0) & ~right)
     groups = marked.groupby("caption_id", sort=False)
     table = groups.agg(count=("right", "size"), right=("right", "all"), missed=("missed", "any"))
     several = table[table["count"] >= 2]
@@ -63,23 +63,23 @@ def _chosen(found: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 def _spaced(table: pd.DataFrame) -> list[str]:
     places = np.linspace(0, len(table) - 1, min(SHOWN, len(table))).round().astype(int)
-    return [str(table.index[place]) for place in places]
+    return [str(table.index[row]) for row in places]
 
 
-def _shown(caption: str, found: Sequence[pd.DataFrame], shelf: Shelf) -> dict[str, Any]:
+def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: Shelf) -> dict[str, Any]:
     """A caption for the page. best: by model the IoU of its best box of a phrase with the true one,
     found: whether it is right; pictures: data URIs, of the true boxes, then of each model's."""
-    rows = [table[table["caption_id"] == caption][:MOST] for table in found]
+    rows = [table[table["caption_id"] == caption][:MOST] for table in tables]
     image = rows[0]["image_id"].iloc[0]
     picture = open_rgb(shelf.path(image))
     colours = COLOURS[: len(rows[0])]
-    overlaps = [own["overlap"].tolist() for own in rows]
+    overlaps = [table["overlap"].tolist() for table in rows]
     phrases = [
         {"text": text, "colour": colour, "found": [x >= CORRECT for x in best], "best": best}
         for text, colour, *best in zip(rows[0]["text"], colours, *overlaps, strict=True)
     ]
-    boxes = [rows[0]["truth"], *(own["boxes"] for own in rows)]
-    pictures = [data_uri(with_boxes(picture, list(own), colours, SIDE), 85) for own in boxes]
+    boxes = [rows[0]["truth"], *(table["boxes"] for table in rows)]
+    pictures = [data_uri(with_boxes(picture, list(series), colours, SIDE), 85) for series in boxes]
     shown = {"caption_id": caption, "text": shelf.caption(caption).text}
     return shown | {"phrases": phrases, "pictures": pictures}
 

@@ -77,12 +77,12 @@ def _texts(
     if classes not in file.layouts or scores not in file.layouts:
         return [""] * count
     known = names_of(file, names)
-    found = zip(file.read(row, classes)[0][:count], file.read(row, scores)[0][:count], strict=True)
+    pairs = zip(file.read(row, classes)[0][:count], file.read(row, scores)[0][:count], strict=True)
     return [
         f"{_short(known[kind]) if kind < len(known) else f'class {kind}'} {score:.2f}"
         if kind >= 0
         else ""
-        for kind, score in found
+        for kind, score in pairs
     ]
 
 
@@ -95,8 +95,8 @@ def _colour(number: int) -> str:
     return OKABE_ITO[(number - 1) % len(OKABE_ITO)]
 
 
-def _tag(draw: ImageDraw.ImageDraw, number: int, place: Point, font: Font) -> None:
-    left, top = place
+def _tag(draw: ImageDraw.ImageDraw, number: int, corner: Point, font: Font) -> None:
+    left, top = corner
     wide = 16 if number < 10 else 27
     draw.rectangle((left, top, left + wide, top + 20), "white", _colour(number), width=2)
     draw.text((left + 3, top), str(number), "black", font)
