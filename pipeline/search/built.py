@@ -51,16 +51,16 @@ def write_indexes(
                 continue
             path, (number, width) = folder / f"{name}.faiss", side.embeddings.shape
             write(build(side.embeddings, parameters, seed), path)
-            found = replace(side, nearest=opened(path, parameters))
+            index = replace(side, nearest=opened(path, parameters))
             others = sides[other].embeddings  # some of which recall is measured with
             count = min(len(others), QUERIES)
             rows = np.random.default_rng(seed).choice(len(others), count, replace=False)
             queries = others[np.sort(rows)]
             with threadpool_limits(limits=1):
-                one, ten = recalls(found, queries, [1, 10])
+                at_1, at_10 = recalls(index, queries, [1, 10])
             part = {"split": split, "kind": kind, **digests(file, split, kind), "number": number}
             part |= {"width": width, "sha256": sha256_file(path), "queries": len(queries)}
-            parts.append(part | {"recall_at_1": round(one, 4), "recall_at_10": round(ten, 4)})
+            parts.append(part | {"recall_at_1": round(at_1, 4), "recall_at_10": round(at_10, 4)})
     if not parts:
         least = f"{settings.index} needs {needed(parameters):,} vectors"
         raise WorkbenchError(
@@ -94,11 +94,11 @@ def recalls(
         block = queries[start : start + BLOCK]
         scores = index.embeddings @ block.T  # (N, B)
         for column, rows in enumerate(index.nearest(block, count)):
-            own = np.ascontiguousarray(scores[:, column])
-            found = own[np.sort(rows[rows >= 0])]
-            found = found[best(found, max(tops))]
-            exact = own[best(own, max(tops))]
-            shares += [(found[:n] >= exact[:n][-1]).sum() / len(exact[:n]) for n in tops]
+            line = np.ascontiguousarray(scores[:, column])
+            near = line[np.sort(rows[rows >= 0])]
+            near = near[best(near, max(tops))]
+            exact = line[best(line, max(tops))]
+            shares += [(near[:n] >= exact[:n][-1]).sum() / len(exact[:n]) for n in tops]
     return [float(share) for share in shares / len(queries)]
 
 

@@ -35,8 +35,8 @@ class Index:
         of an approximate index `count`, else all rows."""
         if self.nearest is None:
             return self, self.embeddings @ vector
-        found = self.nearest(np.asarray(vector[None], np.float32), count)[0]
-        rows = np.sort(found[found >= 0])  # so that equal scores are in the order of the rows
+        nearest = self.nearest(np.asarray(vector[None], np.float32), count)[0]
+        rows = np.sort(nearest[nearest >= 0])  # so that equal scores are in the order of the rows
         near = Index([self.ids[row] for row in rows], self.embeddings[rows])
         return near, near.embeddings @ vector
 
@@ -100,13 +100,13 @@ class Catalogue:
     def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
         self.images, self.captions = images, captions
         keys = {"image": images["image_id"], "caption": captions["caption_id"]}
-        self._keys = {kind: pd.Index(own) for kind, own in keys.items()}
+        self._keys = {kind: pd.Index(ids) for kind, ids in keys.items()}
 
     def rows(self, kind: str, names: Sequence[str]) -> pd.DataFrame:
         """The rows of some images or captions, in the order of their ids."""
         table = self.images if kind == "image" else self.captions
         places = self._keys[kind].get_indexer(pd.Index(names))
-        if lost := [name for name, place in zip(names, places, strict=True) if place < 0]:
+        if lost := [name for name, row in zip(names, places, strict=True) if row < 0]:
             text = f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have"
             raise WorkbenchError(f"{text}: they are of different corpora", OUT_OF_STEP)
         return table.iloc[places]
@@ -128,8 +128,8 @@ def find_hits(
     rows = best(scores, top)
     names = [index.ids[row] for row in rows]
     if kind == "caption":
-        found = catalogue.rows("caption", names)
-        pictures, texts = found["image_id"].tolist(), found["text"].tolist()
+        captions = catalogue.rows("caption", names)
+        pictures, texts = captions["image_id"].tolist(), captions["text"].tolist()
     else:
         pictures, texts = names, catalogue.first_captions(names)
     paths = catalogue.rows("image", pictures)["path"].tolist()

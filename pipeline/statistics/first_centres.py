@@ -36,9 +36,9 @@ def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch
     zero."""
     totals = weights.cumsum(0)
     marks = torch.rand(count, generator=generator, dtype=torch.float64) * totals[-1]
-    found = torch.searchsorted(totals, marks, right=True)
+    rows = torch.searchsorted(totals, marks, right=True)
     # rounding may put a mark on the last total, beyond the last row that can be drawn
-    return found.clamp_max(int(weights.nonzero()[-1]))
+    return rows.clamp_max(int(weights.nonzero()[-1]))
 
 
 def accept(

@@ -69,8 +69,8 @@ def kmeans(
                 state = following
                 inertia.append(state.inertia)
                 reseeded.append(moved)
-    found = state.centres.add_(mean), state.labels, state.sizes, state.empty
-    return Clustering(*found, inertia, reseeded, converged)
+    final = state.centres.add_(mean), state.labels, state.sizes, state.empty
+    return Clustering(*final, inertia, reseeded, converged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +113,8 @@ def nearest_of_all(
     labels = torch.empty(len(points), dtype=torch.int64, device=points.device)
     scores = points.new_empty(len(points))
     for rows in row_blocks(points, len(centres)):
-        found = torch.addmm(half, points[rows], centres.T, alpha=-1).min(1)
-        scores[rows], labels[rows] = found.values, found.indices
+        nearest = torch.addmm(half, points[rows], centres.T, alpha=-1).min(1)
+        scores[rows], labels[rows] = nearest.values, nearest.indices
     return labels, scores
 
 
