@@ -152,10 +152,10 @@ def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> No
 def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
     """Read what every query reaches under one criterion; WorkbenchError when it is not there."""
     record, file = read_ranks(path), GroupFile(path)
-    there = sorted(n for n in file.names("i2t") if n not in ("ids", "groups") and "." not in n)
-    if criterion not in there:
+    criteria = sorted(n for n in file.names("i2t") if n not in ("ids", "groups") and "." not in n)
+    if criterion not in criteria:
         raise WorkbenchError(
-            f"{path}: no ranks under criterion {criterion!r}; it has {listing(there) or 'none'}",
+            f"{path}: no ranks under criterion {criterion!r}; it has {listing(criteria) or 'none'}",
             "name it in inference.criteria in params.yaml and run: dvc repro evaluate",
         )
     return QueryRanks(

@@ -51,7 +51,7 @@ def shortlist_recall(whole: SplitScores, evaluated: SplitScores, count: int) -> 
     """How much a shortlist holds: the most that a model which scores nothing else could find.
     Percent of the evaluated image (i2t) and caption (t2i) queries that are in a true pair of a
     shortlist: in `whole`, all scores of the split, each caption's `count` largest are its own."""
-    blocks = (whole.matrix[:, some] for some in cuts(len(whole.caption_ids), 1024))
+    blocks = (whole.matrix[:, columns] for columns in cuts(len(whole.caption_ids), 1024))
     least = np.concatenate([np.partition(block, -count, axis=0)[-count] for block in blocks])
     image, caption = true_pairs(*group_codes(whole.image_groups, whole.caption_groups))
     inside = whole.matrix[image, caption] >= least[caption]

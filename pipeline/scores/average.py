@@ -25,8 +25,8 @@ def write_average(
     """Average score files of the same images and captions, in float64: (images, captions) of each
     split. Memory holds a block of scores of each side. weights: one above 0 for each member, None
     for equal ones; normalise: each member's scores in a split to mean 0 and deviation 1 first."""
-    given = np.array(weights or [1.0] * len(members))
-    ratios = given / given.max()  # the sum of the largest floats is none
+    factors = np.array(weights or [1.0] * len(members))
+    ratios = factors / factors.max()  # the sum of the largest floats is none
     shares = ratios / ratios.sum()
     files = {name: GroupFile(path) for name, path in members.items()}
     splits, corpus = _splits(list(files.values())), digests_of_corpus(list(files.values()))
@@ -49,10 +49,10 @@ def _splits(files: Sequence[GroupFile]) -> list[str]:
                 f"{listing(sorted(file.layouts))}",
                 REMEDY,
             )
-    for one, other in itertools.combinations(files, 2):
-        if _digests(one) == _digests(other):
+    for left, right in itertools.combinations(files, 2):
+        if _digests(left) == _digests(right):
             raise WorkbenchError(
-                f"{one.path} and {other.path} hold the same scores",
+                f"{left.path} and {right.path} hold the same scores",
                 "name a member once, and give it a larger weight",
             )
     return first
@@ -120,10 +120,10 @@ def _runs(scores: np.ndarray) -> list[slice]:
 def check_same_items(first: SplitScores, second: SplitScores, where: str) -> None:
     """WorkbenchError unless both are of the same images and captions in the same order."""
     for name in TEXTS:
-        one, other = list(getattr(first, name)), list(getattr(second, name))
-        if len(one) != len(other):
-            raise WorkbenchError(f"{where}: {len(one)} and {len(other)} entries in {name}", REMEDY)
-        for number, (a, b) in enumerate(zip(one, other, strict=True), start=1):
+        left, right = list(getattr(first, name)), list(getattr(second, name))
+        if len(left) != len(right):
+            raise WorkbenchError(f"{where}: {len(left)} and {len(right)} entries in {name}", REMEDY)
+        for number, (a, b) in enumerate(zip(left, right, strict=True), start=1):
             if a != b:
                 difference = f"number {number} is {a!r} and {b!r} in {name}"
                 raise WorkbenchError(f"{where}: {difference}", REMEDY)

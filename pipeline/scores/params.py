@@ -86,21 +86,21 @@ class ExternalConfig(Section):
     @property
     def files(self) -> dict[str, Path]:
         """The path of each file that is given, by its key."""
-        given = {key: getattr(self, key) for key in MATRICES}
-        return {key: Path(self.folder, name) for key, name in given.items() if name is not None}
+        names = {key: getattr(self, key) for key in MATRICES}
+        return {key: Path(self.folder, name) for key, name in names.items() if name is not None}
 
     @contradictions
     def _one_kind(self) -> Iterator[InitErrorDetails]:
-        given = {
+        keys = {
             name for name, value in self if value is not None and name in self.model_fields_set
         } - {"folder"}
         kinds = ({"scores", "val_scores"}, {"images", "captions", "similarity"})
-        has_one = {"scores"} <= given or {"images", "captions"} <= given
-        if not has_one or not any(given <= kind for kind in kinds):
-            there = [name for name in type(self).model_fields if name in given]
+        has_one = {"scores"} <= keys or {"images", "captions"} <= keys
+        if not has_one or not any(keys <= kind for kind in kinds):
+            listed = [name for name in type(self).model_fields if name in keys]
             yield wrong_whole(
                 "",
-                f"has {', '.join(there) or 'no key but folder'}; expected are either scores, with "
+                f"has {', '.join(listed) or 'no key but folder'}; expected are either scores, with "
                 "or without val_scores, or images and captions, with or without similarity",
             )
 

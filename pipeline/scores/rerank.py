@@ -46,10 +46,10 @@ def reranked(first: np.ndarray, second: np.ndarray, top: int) -> np.ndarray:
     the largest first scores (of equal ones the first in the row), negative for all others. Items
     tie where the scores that rank them do. first, second: (Q, J)."""
     numbers = np.empty(first.shape, np.float32)  # exact up to 2^24 items
-    for row, one, two in zip(numbers, first, second, strict=True):
-        chosen = np.argsort(-one, kind="stable")[:top]
-        row[:] = np.unique(one, return_inverse=True)[1] - float(len(one))
-        row[chosen] = np.unique(two[chosen], return_inverse=True)[1]
+    for row, of_first, of_second in zip(numbers, first, second, strict=True):
+        chosen = np.argsort(-of_first, kind="stable")[:top]
+        row[:] = np.unique(of_first, return_inverse=True)[1] - float(len(of_first))
+        row[chosen] = np.unique(of_second[chosen], return_inverse=True)[1]
     return numbers
 
 
@@ -57,7 +57,7 @@ def read_reranked(first: Path, second: Path, top: int) -> SplitScores:
     """The test split of two score files of the same images and captions, as Reranked. Memory holds
     two matrices (N, M) when it is ranked."""
     digests_of_corpus([GroupFile(path) for path in (first, second)])
-    one, two = (read_scores(path, "test", False) for path in (first, second))
-    check_same_items(one, two, f"{first} and {second}, split test")
-    scores = Reranked(one.matrix, two.matrix, top)
-    return replace(two, scores=scores, image_embeddings=None, caption_embeddings=None)
+    of_first, of_second = (read_scores(path, "test", False) for path in (first, second))
+    check_same_items(of_first, of_second, f"{first} and {second}, split test")
+    scores = Reranked(of_first.matrix, of_second.matrix, top)
+    return replace(of_second, scores=scores, image_embeddings=None, caption_embeddings=None)

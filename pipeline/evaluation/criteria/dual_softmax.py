@@ -29,6 +29,6 @@ def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
     over_queries = slow_log_softmax(s, settings.beta)
     over_items = zip(*slow_log_softmax(turned, settings.beta), strict=True)
     return [
-        [one + other for one, other in zip(*rows, strict=True)]
+        [left + right for left, right in zip(*rows, strict=True)]
         for rows in zip(over_queries, over_items, strict=True)
     ]
