@@ -32,13 +32,13 @@ class Array:
         """All rows in order, (B, ...) at a time; WorkbenchError unless all are there."""
         row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
         rows = TEXTS if self.dtype.hasobject else max(1, BLOCK_BYTES // max(1, row_bytes))
-        found = 0
+        count = 0
         with damage_named(self.place):
             for block in self.read(rows):
-                found += len(block)
+                count += len(block)
                 yield block
-        if found != self.shape[0]:
-            raise WorkbenchError(f"{self.place}: {found:,} rows; it promises {self.shape[0]:,}")
+        if count != self.shape[0]:
+            raise WorkbenchError(f"{self.place}: {count:,} rows; it promises {self.shape[0]:,}")
 
     @property
     def nbytes(self) -> int:
@@ -53,12 +53,12 @@ class ArrayFile:
 
     def array(self, name: str, hint: str = "") -> Array:
         """The array of a name, of an .npy the only one; WorkbenchError where there is none."""
-        found = self.get("" if list(self.names) == [""] else name)
-        if found is None:
+        array = self.get("" if list(self.names) == [""] else name)
+        if array is None:
             raise WorkbenchError(
                 f"{self.path}: no array {name!r}; it has {listing(self.names)}", hint
             )
-        return found
+        return array
 
     def get(self, name: str) -> Array | None:
         """The array of a name, None when there is none; errors as of `array`."""

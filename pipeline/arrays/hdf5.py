@@ -33,21 +33,21 @@ def _find(path: Path, name: str) -> Array | None:
                 return None
             if not isinstance(link, h5py.HardLink):
                 raise WorkbenchError(f"{path}: {name!r} is a link to elsewhere; not followed")
-        found = file[name]
-        if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
+        data = file[name]
+        if not isinstance(data, h5py.Dataset) or data.is_virtual or data.external:
             raise WorkbenchError(f"{path}: {name!r} is no dataset with its values in this file")
-        if found.dtype.hasobject and h5py.check_string_dtype(found.dtype) is None:
+        if data.dtype.hasobject and h5py.check_string_dtype(data.dtype) is None:
             raise WorkbenchError(f"{path}: {name!r} holds neither numbers nor texts")
-        _check_size(path, name, found)
-        return Array(f"{path}, array {name}", found.shape, found.dtype, partial(_rows, path, name))
+        _check_size(path, name, data)
+        return Array(f"{path}, array {name}", data.shape, data.dtype, partial(_rows, path, name))
 
 
-def _check_size(path: Path, name: str, found: h5py.Dataset) -> None:
-    if not found.size or not found.id.get_storage_size():
+def _check_size(path: Path, name: str, data: h5py.Dataset) -> None:
+    if not data.size or not data.id.get_storage_size():
         raise WorkbenchError(f"{path}: array {name!r} is empty")
-    chunk = int(np.prod(found.chunks or (1,), dtype=np.float64)) * found.dtype.itemsize
-    if chunk > MAX_CHUNK or (not found.chunks and found.nbytes > path.stat().st_size):
-        raise WorkbenchError(f"{path}: {name} of shape {found.shape} cannot be in this file")
+    chunk = int(np.prod(data.chunks or (1,), dtype=np.float64)) * data.dtype.itemsize
+    if chunk > MAX_CHUNK or (not data.chunks and data.nbytes > path.stat().st_size):
+        raise WorkbenchError(f"{path}: {name} of shape {data.shape} cannot be in this file")
 
 
 def _rows(path: Path, name: str, rows: int) -> Iterator[Block]:

@@ -26,21 +26,21 @@ def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
     """The ids of a file's rows: inside it, in the array `inside`, else in a list beside it, else
     None. beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file
     `X.*`."""
-    place = file_beside(file.path, beside)
+    path = file_beside(file.path, beside)
     if array := file.get(inside):
-        if place:
-            say(f"{file.path}: ids are those inside it, in {inside}; {place} is not read")
+        if path:
+            say(f"{file.path}: ids are those inside it, in {inside}; {path} is not read")
         return Ids(_texts(array), None)
-    return Ids(listed_ids(place), place) if place else None
+    return Ids(listed_ids(path), path) if path else None
 
 
 def file_beside(path: Path, name: str = "ids") -> Path | None:
     """The list of ids beside a file; WorkbenchError where there is more than one."""
     places = [path.with_name(f"{path.stem}.{name}{ending}") for ending in ENDINGS]
-    there = [place for place in places if place.is_file()]
-    if len(there) > 1:
-        raise WorkbenchError(f"{path}: several lists of ids: {listing(there)}", "keep one of them")
-    return there[0] if there else None
+    files = [file for file in places if file.is_file()]
+    if len(files) > 1:
+        raise WorkbenchError(f"{path}: several lists of ids: {listing(files)}", "keep one of them")
+    return files[0] if files else None
 
 
 def text_ids(path: Path) -> list[str]:

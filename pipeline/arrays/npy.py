@@ -51,11 +51,11 @@ def read_npz(path: Path) -> ArrayFile:
 
 def mapped_npy(path: Path, dims: int) -> np.ndarray:
     """Map an array of floats with `dims` dimensions."""
-    found = read_npy(path).array("")
-    if found.dtype.kind != "f" or found.dtype.itemsize > 8:
-        raise WorkbenchError(f"{path}: values of type {found.dtype}; expected are floats", FLOATS)
-    if len(found.shape) != dims or min(found.shape) < 1:
-        raise WorkbenchError(f"{path}: shape {found.shape}; expected are {dims} dimensions")
+    array = read_npy(path).array("")
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        raise WorkbenchError(f"{path}: values of type {array.dtype}; expected are floats", FLOATS)
+    if len(array.shape) != dims or min(array.shape) < 1:
+        raise WorkbenchError(f"{path}: shape {array.shape}; expected are {dims} dimensions")
     return np.asarray(np.load(path, "r", allow_pickle=False))
 
 

@@ -73,10 +73,10 @@ def choose_pairs(scores: "SplitScores", seed: int) -> list[Chosen]:
             for row in wanted
         ]
 
-    found = [pairs_of(caption) for caption in drawn[:EXAMPLES]]
+    chosen = [pairs_of(caption) for caption in drawn[:EXAMPLES]]
     failures = (pairs for pairs in map(pairs_of, drawn[EXAMPLES:]) if pairs[-1].place == 1)
-    found += [pairs for pairs, _ in zip(failures, range(FAILURES), strict=False)]
-    return [pair for pairs in found for pair in pairs]
+    chosen += [pairs for pairs, _ in zip(failures, range(FAILURES), strict=False)]
+    return [pair for pairs in chosen for pair in pairs]
 
 
 def record_attention(
@@ -90,8 +90,8 @@ def record_attention(
     pair; None for a model without attention to show."""
     pairs = []
     if read is not None:
-        for image, caption, place, is_true in choose_pairs(scores, seed):
-            pairs.append(RankedPair(read(image, caption), place, is_true))
+        for image, caption, rank, is_true in choose_pairs(scores, seed):
+            pairs.append(RankedPair(read(image, caption), rank, is_true))
     write_attention(path, pairs, attributes)
 
 
@@ -107,18 +107,18 @@ def read_attention(path: Path | str) -> list[RankedPair]:
 
 
 def _datasets(pair: RankedPair) -> dict[str, np.ndarray | Sequence[str]]:
-    own = pair.attention
-    found: dict[str, np.ndarray | Sequence[str]] = {
-        "ids": [own.image_id, own.caption_id],
-        "words": own.words,
-        "weights": own.weights.astype(np.float32),
-        "boxes": own.boxes.astype(np.float32),
-        "numbers": np.array([*own.size, pair.place, pair.is_true], np.int64),
-        "score": np.array([own.score], np.float64),
+    attention = pair.attention
+    arrays: dict[str, np.ndarray | Sequence[str]] = {
+        "ids": [attention.image_id, attention.caption_id],
+        "words": attention.words,
+        "weights": attention.weights.astype(np.float32),
+        "boxes": attention.boxes.astype(np.float32),
+        "numbers": np.array([*attention.size, pair.place, pair.is_true], np.int64),
+        "score": np.array([attention.score], np.float64),
     }
     kinds = {"word_weights": np.float32, "region_weights": np.float32, "order": np.int64}
-    optional = {name: (getattr(own, name), kind) for name, kind in kinds.items()}
-    return found | {name: x.astype(kind) for name, (x, kind) in optional.items() if x is not None}
+    optional = {name: (getattr(attention, name), kind) for name, kind in kinds.items()}
+    return arrays | {name: x.astype(kind) for name, (x, kind) in optional.items() if x is not None}
 
 
 def _pair(file: GroupFile, group: str) -> RankedPair:
@@ -127,7 +127,7 @@ def _pair(file: GroupFile, group: str) -> RankedPair:
 
     names, numbers = file.texts(group, "ids"), file.array(group, "numbers")
     score = file.array(group, "score")
-    width, height, place, is_true = numbers.tolist()
+    width, height, rank, is_true = numbers.tolist()
     attention = PairAttention(
         image_id=names[0],
         caption_id=names[1],
@@ -140,4 +140,4 @@ def _pair(file: GroupFile, group: str) -> RankedPair:
         region_weights=optional("region_weights"),
         order=optional("order"),
     )
-    return RankedPair(attention, place, bool(is_true))
+    return RankedPair(attention, rank, bool(is_true))

@@ -126,17 +126,17 @@ def read_table(path: Path, schema: pa.Schema, rows: range | None = None) -> pd.D
         raise WorkbenchError(f"{path}: no such file", REBUILD)
     with damage_named(str(path), REBUILD):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table, told = file.read(), file.metadata.num_rows
+            table, total = file.read(), file.metadata.num_rows
         table.validate(full=True)
-        if table.num_rows != told:  # no checksum covers how many rows a group has
-            raise ValueError(f"{told:,} rows announced, {table.num_rows:,} found")
+        if table.num_rows != total:  # no checksum covers how many rows a group has
+            raise ValueError(f"{total:,} rows announced, {table.num_rows:,} found")
     if not table.schema.equals(schema):
         have = ", ".join(f"{field.name} {field.type}" for field in table.schema)
         want = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise WorkbenchError(f"{path}: columns are {have}; expected {want}", REBUILD)
     if rows is not None:
-        if not 0 <= rows.start < rows.stop <= told:
-            raise WorkbenchError(f"{path}: no rows {rows.start} to {rows.stop}, it has {told:,}")
+        if not 0 <= rows.start < rows.stop <= total:
+            raise WorkbenchError(f"{path}: no rows {rows.start} to {rows.stop}, it has {total:,}")
         table = table.slice(rows.start, len(rows))
     return pd.DataFrame(
         {

@@ -30,8 +30,8 @@ def refusal(path: Path, error: ValidationError, hint: str) -> WorkbenchError:
 
 def _fault(detail: ErrorDetails) -> str:
     """`images[0].split = 'dev': must be 'train' or 'val'`, the value cut short."""
-    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in detail["loc"])
+    field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in detail["loc"])
     value, text = detail["input"], detail["msg"].removeprefix("Value error, ")
     if detail["type"] not in WHOLE and isinstance(value, str | int | float | None):
-        place += f" = {value!r:.40}"
-    return f"{place}: {text}".lstrip(".: ").replace("Input should", "must")
+        field += f" = {value!r:.40}"
+    return f"{field}: {text}".lstrip(".: ").replace("Input should", "must")

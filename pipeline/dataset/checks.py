@@ -80,8 +80,8 @@ def check_ids(source: Source) -> None:
 def with_tokens(captions: pd.DataFrame) -> pd.DataFrame:
     """Captions with stripped text, and with tokens cut from it where the source gave none."""
     texts = [text.strip() for text in captions["text"]]
-    given: Iterable[list[str]] = captions.get("tokens", [[]] * len(texts))
-    tokens = [words or tokenise(text) for words, text in zip(given, texts, strict=True)]
+    word_lists: Iterable[list[str]] = captions.get("tokens", [[]] * len(texts))
+    tokens = [words or tokenise(text) for words, text in zip(word_lists, texts, strict=True)]
     return captions.assign(text=texts, tokens=pd.Series(tokens, index=captions.index, dtype=object))
 
 
@@ -120,9 +120,9 @@ def _caption_fault(text: str, words: list[str], max_words: int) -> str:
 
 def _decoded(source: Source, files: list[str], options: Options) -> list[CheckedImage]:
     faults = source.images["fault"].tolist() if "fault" in source.images else [""] * len(files)
-    there = [file for file, fault in zip(files, faults, strict=True) if not fault]
+    intact = [file for file, fault in zip(files, faults, strict=True) if not fault]
     check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
-    checked = iter(ordered_map(check, there, options.workers, "checking images"))
+    checked = iter(ordered_map(check, intact, options.workers, "checking images"))
     return [CheckedImage(reason=fault) if fault else next(checked) for fault in faults]
 
 

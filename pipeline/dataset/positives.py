@@ -31,8 +31,8 @@ def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
     if config.positives == "none":
         return None
     chosen = POSITIVES.imported(config.positives)
-    place = chosen.installed() if path is None else find_in_raw(raw, path, KEY)
-    pairs: pd.DataFrame = chosen.read(place, config.positives_threshold)
+    source = chosen.installed() if path is None else find_in_raw(raw, path, KEY)
+    pairs: pd.DataFrame = chosen.read(source, config.positives_threshold)
     return pairs
 
 
@@ -104,8 +104,8 @@ def _absent(pairs: pd.DataFrame, corpus: Corpus) -> dict[str, tuple[int, int]]:
     for way, query in zip(("i2t", "t2i"), PAIR, strict=True):
         listed = pd.MultiIndex.from_frame(pairs.loc[pairs[way], PAIR])
         judged = corpus.captions[corpus.captions[query].isin(listed.get_level_values(query))]
-        there = pd.MultiIndex.from_frame(judged[PAIR]).isin(listed)
-        counts[way] = int((~there).sum()), len(there)
+        is_listed = pd.MultiIndex.from_frame(judged[PAIR]).isin(listed)
+        counts[way] = int((~is_listed).sum()), len(is_listed)
     return counts
 
 

@@ -35,13 +35,13 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
 
 def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]":
     """For every caption, the training images that it fits beside its own, sorted."""
-    own = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
+    owner = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
     training = corpus.images["image_id"][corpus.images["split"] == "train"]
     kept = pairs[pairs["image_id"].isin(training)]
-    kept = kept[kept["image_id"] != kept["caption_id"].map(own)]
+    kept = kept[kept["image_id"] != kept["caption_id"].map(owner)]
     of = {name: sorted(set(images)) for name, images in kept.groupby("caption_id")["image_id"]}
-    found = sum(map(len, of.values()))
-    say(f"no negatives in training: {found:,} pairs of corpus.positives beside the corpus's own")
+    total = sum(map(len, of.values()))
+    say(f"no negatives in training: {total:,} pairs of corpus.positives beside the corpus's own")
     return corpus.captions["caption_id"].map(lambda name: of.get(name, []))
 
 

@@ -76,8 +76,8 @@ def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
     """The shards in `raw`, or in the shard or folder `name` there, at any depth; WorkbenchError
     when there are none, or when only some of them name a split."""
     require_folder(raw)
-    place = raw if name is None else find_in_raw(raw, name, "corpus.annotations")
-    paths = [place] if place.is_file() else place.rglob(f"*{ending}")
+    source = raw if name is None else find_in_raw(raw, name, "corpus.annotations")
+    paths = [source] if source.is_file() else source.rglob(f"*{ending}")
     names = {
         path.relative_to(raw).as_posix().removesuffix(ending): path
         for path in paths
@@ -86,7 +86,7 @@ def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
     shards = [Shard(names[n], n, split_in_path(n)) for n in sorted(names)]
     if not shards:
         raise WorkbenchError(
-            f"{place}: no file {ending} in it", "set raw to the folder that holds the shards"
+            f"{source}: no file {ending} in it", "set raw to the folder that holds the shards"
         )
     nameless = [shard.name for shard in shards if shard.split is None]
     if len(nameless) not in (0, len(shards)):

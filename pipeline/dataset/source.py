@@ -65,12 +65,12 @@ def find_annotations(raw: Path, name: str | None, patterns: Sequence[str]) -> Pa
         if not path.is_file():
             raise WorkbenchError(f"corpus.annotations = {name!r}: not a file", "name a file in raw")
         return path
-    found = sorted({p for pattern in patterns for p in raw.glob(pattern) if p.is_file()})
-    if len(found) == 1:
-        return found[0]
-    if found:
+    files = sorted({p for pattern in patterns for p in raw.glob(pattern) if p.is_file()})
+    if len(files) == 1:
+        return files[0]
+    if files:
         raise WorkbenchError(
-            f"{raw}: several annotation files: {listing(path.name for path in found)}",
+            f"{raw}: several annotation files: {listing(path.name for path in files)}",
             "choose one with corpus.annotations in params.yaml",
         )
     raise WorkbenchError(
@@ -87,14 +87,14 @@ def find_image_folder(raw: Path, name: str | None, files: Sequence[str]) -> Path
         if not folder.is_dir():
             raise WorkbenchError(f"corpus.images = {name!r}: not a folder", "name a folder in raw")
         return folder
-    found = [raw / folder for folder in IMAGE_FOLDERS if (raw / folder).is_dir()]
-    if len(found) > 1:
+    folders = [raw / folder for folder in IMAGE_FOLDERS if (raw / folder).is_dir()]
+    if len(folders) > 1:
         raise WorkbenchError(
-            f"{raw}: several image folders: {listing(path.name for path in found)}",
+            f"{raw}: several image folders: {listing(path.name for path in folders)}",
             "choose one with corpus.images in params.yaml",
         )
-    if found:
-        return found[0]
+    if folders:
+        return folders[0]
     if any(is_inside(file) and os.path.exists(raw / file) for file in files):
         return raw
     raise WorkbenchError(

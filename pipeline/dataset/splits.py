@@ -51,10 +51,10 @@ def listed_splits(folder: Path, names: Sequence[str]) -> dict[str, str]:
 
 
 def _split_list(folder: Path, split: str) -> Path:
-    found = sorted(p for p in folder.glob("*") if _LISTS[split].fullmatch(p.name) and p.is_file())
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(path.name for path in found) or "none"
+    lists = sorted(p for p in folder.glob("*") if _LISTS[split].fullmatch(p.name) and p.is_file())
+    if len(lists) == 1:
+        return lists[0]
+    names = ", ".join(path.name for path in lists) or "none"
     raise WorkbenchError(
         f"{folder}: expected one list of {split} images, such as {split}.txt or "
         f"Flickr_8k.{'dev' if split == 'val' else split}Images.txt; found {names}",
@@ -77,24 +77,24 @@ def settled_splits(
     are drawn from val, whose rest is left out. Train and test alone: corpus.val_images are drawn
     from train. One alone, or none named: all three are drawn.
     """
-    there = {str(split) for split in named.values()}
-    if there == set(SPLITS):
+    names = {str(split) for split in named.values()}
+    if names == set(SPLITS):
         return {image: str(split) for image, split in named.items()}, ()
-    if len(there) == 1:
+    if len(names) == 1:
         splits = seeded_splits(list(named), options)
         return splits, (f"splits drawn by seed: {_counted(splits.values())}",)
-    if there == {"train", "val"}:
+    if names == {"train", "val"}:
         pool = [image for image, split in named.items() if split == "val"]
         drawn = _held_out(pool, ("val", "test"), "", options)
         left = sum(not split for split in drawn.values())
         remark = f"drawn from val by seed: {_counted(drawn.values())}; left out: {left:,} images"
-    elif there == {"train", "test"}:
+    elif names == {"train", "test"}:
         pool = [image for image, split in named.items() if split == "train"]
         drawn = _held_out(pool, ("val",), "train", options)
         remark = f"drawn from train by seed: {_counted(drawn.values())}"
     else:
         raise WorkbenchError(
-            f"the files name the splits {' and '.join(sorted(there))}, but none to train on",
+            f"the files name the splits {' and '.join(sorted(names))}, but none to train on",
             "add the training files to raw",
         )
     splits = {image: drawn.get(image, str(split)) for image, split in named.items()}
@@ -102,8 +102,8 @@ def settled_splits(
 
 
 def _counted(splits: Iterable[str]) -> str:
-    there = list(splits)
-    return ", ".join(f"{there.count(kind):,} {kind}" for kind in ("val", "test") if kind in there)
+    names = list(splits)
+    return ", ".join(f"{names.count(kind):,} {kind}" for kind in ("val", "test") if kind in names)
 
 
 def _held_out(

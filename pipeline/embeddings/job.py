@@ -85,8 +85,8 @@ def import_job(
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(sha256_file, settings.path or "")
         source = open_embeddings(settings)
-        skip, place = settings.other_ids == "skip", source.ids.path or source.path
-        places = matched(str(place), source.ids.names, ids, skip, MATCHING)
+        skip, ids_file = settings.other_ids == "skip", source.ids.path or source.path
+        places = matched(str(ids_file), source.ids.names, ids, skip, MATCHING)
         used = settings.read_names()
         if source.ids.path is not None:
             used["ids_sha256"] = sha256_file(source.ids.path)

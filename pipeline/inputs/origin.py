@@ -51,8 +51,8 @@ def check_origin(file: FeatureFile | GroupFile, origin: Origin) -> None:
             f"{file.path}: does not say what it was made with (no attribute 'params')",
             origin.way_out,
         )
-    found = merge(origin.unsaid, _settings(file.path, str(file.attributes["params"])))
-    others = list(_differing(found, merge(origin.unsaid, origin.params), f"{origin.section}."))
+    stored = merge(origin.unsaid, _settings(file.path, str(file.attributes["params"])))
+    others = list(_differing(stored, merge(origin.unsaid, origin.params), f"{origin.section}."))
     model = file.attributes.get("model", origin.model)
     if not others and origin.model is not None and model != origin.model:
         others = [f"model = {_short(model)} (params.yaml: {_short(origin.model)})"]
@@ -65,17 +65,17 @@ def check_origin(file: FeatureFile | GroupFile, origin: Origin) -> None:
 
 def _settings(path: Path, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        settings = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        settings = None
+    if not isinstance(settings, dict):
         raise WorkbenchError(f"{path}: attribute 'params' is no mapping of settings")
-    return found
+    return settings
 
 
-def _differing(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    for key in (name for name in wanted if name in found):
-        old, new = found[key], wanted[key]
+def _differing(stored: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key in (name for name in wanted if name in stored):
+        old, new = stored[key], wanted[key]
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from _differing(old, new, f"{prefix}{key}.")
         elif old != new:

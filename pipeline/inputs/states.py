@@ -40,8 +40,8 @@ class StateInputs(OpenedInputs):
 
     @property
     def identity(self) -> dict[str, str]:
-        own = {ENCODER: str(self.file.attributes.get("weights_sha256"))}
-        return own | feature_identity(self.features.attributes)
+        encoder = {ENCODER: str(self.file.attributes.get("weights_sha256"))}
+        return encoder | feature_identity(self.features.attributes)
 
     @property
     def sizes(self) -> dict[str, int]:

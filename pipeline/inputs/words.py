@@ -25,8 +25,8 @@ class WordInputs(OpenedInputs):
 
     @property
     def identity(self) -> dict[str, str]:
-        own = {"vocabulary_sha256": self.vocabulary.sha256}
-        return own | feature_identity(self.features.attributes)
+        vocabulary = {"vocabulary_sha256": self.vocabulary.sha256}
+        return vocabulary | feature_identity(self.features.attributes)
 
     @property
     def sizes(self) -> dict[str, int]:

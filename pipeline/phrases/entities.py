@@ -53,20 +53,20 @@ def read_entities(
     columns = (captions[name] for name in ("image_id", "caption_id", "tokens"))
     for image, caption, words in zip(*columns, strict=True):
         texts.setdefault(image, {})[caption] = words
-    found = Found()
+    gathered = Found()
     with Progress("phrases", len(images), "images") as progress:
         keys = ("image_id", "width", "height", "split")
         for name, width, height, split in zip(*(images[key] for key in keys), strict=True):
-            read_image(root, name, (width, height), split, texts.get(name, {}), found)
+            read_image(root, name, (width, height), split, texts.get(name, {}), gathered)
             progress.update()
-    say(f"phrases: {len(found.phrases):,}, with {len(found.boxes):,} boxes")
-    for what, number in found.left_out.items():
+    say(f"phrases: {len(gathered.phrases):,}, with {len(gathered.boxes):,} boxes")
+    for what, number in gathered.left_out.items():
         say(f"left out: {number:,} {what}")
     annotated = {path.stem for path in (root / "Annotations").glob("*.xml")}
     if strangers := len(annotated - {Path(name).stem for name in images["image_id"]}):
         say(f"left out: {strangers:,} annotation files of images that are not read")
-    boxes = pd.DataFrame(found.boxes, columns=["image_id", "chain", *SIDES])
-    return PhraseTables(pd.DataFrame(found.phrases, columns=PHRASES.names), boxes)
+    boxes = pd.DataFrame(gathered.boxes, columns=["image_id", "chain", *SIDES])
+    return PhraseTables(pd.DataFrame(gathered.phrases, columns=PHRASES.names), boxes)
 
 
 def read_image(
@@ -75,7 +75,7 @@ def read_image(
     size: tuple[int, int],
     split: str,
     captions: Mapping[str, Sequence[str]],
-    found: Found,
+    gathered: Found,
 ) -> None:
     """Add the phrases and boxes of one image; size: width and height in pixels."""
     stem = Path(name).stem
@@ -85,21 +85,21 @@ def read_image(
         phrases = list(read_sentence(f"{path}, line {line + 1}", text))
         caption = own_caption(tokenise(_MARK.sub(r"\3", text)), captions, f"{name}#{line}")
         if caption is None:
-            found.left_out["sentences that are no caption of the corpus"] += 1
+            gathered.left_out["sentences that are no caption of the corpus"] += 1
             continue
         for number, (chain, kind, words) in enumerate(phrases):
             if chain == NOT_VISUAL:
-                found.left_out["phrases of what cannot be seen (chain 0)"] += 1
+                gathered.left_out["phrases of what cannot be seen (chain 0)"] += 1
             elif chain not in chains:
-                found.left_out["phrases of chains without a box"] += 1
+                gathered.left_out["phrases of chains without a box"] += 1
             elif not words:
-                found.left_out["phrases without words"] += 1
+                gathered.left_out["phrases without words"] += 1
             else:
                 used.add(chain)
                 row = f"{name}#{line}/{number}", caption, name, split, words, chain, kind
-                found.phrases.append(row)
+                gathered.phrases.append(row)
     spoken_of = {chain: boxes for chain, boxes in chains.items() if chain in used}
-    found.boxes += [(name, chain, *box) for chain, boxes in spoken_of.items() for box in boxes]
+    gathered.boxes += [(name, chain, *box) for chain, boxes in spoken_of.items() for box in boxes]
 
 
 def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -148,8 +148,8 @@ def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float,
                 f"{size[0]} x {size[1]} pixels (they count from 1)"
             )
         for name in thing.findall("name"):
-            own = chains.setdefault((name.text or "").strip(), [])
-            own.append((left - 1, top - 1, right, bottom))
+            boxes = chains.setdefault((name.text or "").strip(), [])
+            boxes.append((left - 1, top - 1, right, bottom))
     return chains
 
 

@@ -34,12 +34,12 @@ class Searched:
 
     def hits(self) -> np.ndarray:
         """(Q, R) bool: which proposals of a phrase's image are right."""
-        found = np.zeros((len(self), self.boxes.shape[1]), bool)
+        right = np.zeros((len(self), self.boxes.shape[1]), bool)
         for start in range(0, len(self), BLOCK):
             rows = slice(start, start + BLOCK)
             of_image = self.boxes[self.images[rows]]
-            found[rows] = overlaps(self.truth[rows, None], of_image)[:, 0] >= CORRECT
-        return found
+            right[rows] = overlaps(self.truth[rows, None], of_image)[:, 0] >= CORRECT
+        return right
 
 
 def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searched:
@@ -72,5 +72,5 @@ def upper_bound(hits: np.ndarray) -> float:
 def types_of(phrases: pd.DataFrame) -> dict[str, np.ndarray]:
     """The rows of each type; a phrase of several types, as people/other, counts in each."""
     kinds = [kind.split("/") for kind in phrases["type"]]
-    names = sorted({name for own in kinds for name in own})
-    return {name: np.flatnonzero([name in own for own in kinds]) for name in names}
+    names = sorted({name for types in kinds for name in types})
+    return {name: np.flatnonzero([name in types for types in kinds]) for name in names}

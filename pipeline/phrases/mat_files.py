@@ -27,12 +27,12 @@ def load_mat(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
         if order and all(content[:4]):  # version 4 begins with a number
             _check(content[HEADER:], order)
         try:
-            found: dict[str, np.ndarray] = loadmat(path, variable_names=tuple(names))
+            arrays: dict[str, np.ndarray] = loadmat(path, variable_names=tuple(names))
         except NotImplementedError:
             raise WorkbenchError(
                 f"{path}: of MATLAB 7.3, another format", "save it with: save(..., '-v7')"
             ) from None
-        return found
+        return arrays
 
 
 def _check(content: memoryview, order: str) -> None:

@@ -43,27 +43,27 @@ def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[s
     edges = np.flatnonzero(np.diff(searched.images[order], prepend=-1))
     for rows in np.split(order, edges[1:]):
         image = int(searched.images[rows[0]])
-        for text, truths, own, right in _in_image(searched, scores, rows, texts[rows], nms):
-            parts.setdefault(text, []).append((image, truths, own, right))
-    return {text: _ranked(own) for text, own in parts.items()}
+        for text, truths, values, right in _in_image(searched, scores, rows, texts[rows], nms):
+            parts.setdefault(text, []).append((image, truths, values, right))
+    return {text: _ranked(entries) for text, entries in parts.items()}
 
 
 def mean_precision(ranked: Sequence[Ranked]) -> float:
     """Mean over unique phrases of their average precision, in percent."""
-    each = [one.precision(np.ones((1, len(one.images))))[0] for one in ranked]
-    return 100.0 * float(np.mean(each))
+    precisions = [phrase.precision(np.ones((1, len(phrase.images))))[0] for phrase in ranked]
+    return 100.0 * float(np.mean(precisions))
 
 
 def resampled_precision(ranked: Sequence[Ranked], weights: np.ndarray) -> np.ndarray:
     """The same of resampled images, over the phrases that a sample has: (W,) percent; weights:
     (W, N) how often each image is drawn."""
-    total, there = np.zeros(len(weights)), np.zeros(len(weights))
-    for one in ranked:
-        own = weights[:, one.images]
-        drawn = own.any(1)
-        total[drawn] += one.precision(own[drawn])
-        there += drawn
-    return 100.0 * total / there
+    total, counts = np.zeros(len(weights)), np.zeros(len(weights))
+    for phrase in ranked:
+        draws = weights[:, phrase.images]
+        drawn = draws.any(1)
+        total[drawn] += phrase.precision(draws[drawn])
+        counts += drawn
+    return 100.0 * total / counts
 
 
 def _in_image(
@@ -73,19 +73,19 @@ def _in_image(
     image = searched.images[rows[0]]
     boxes = searched.boxes[image, : searched.counts[image]]
     _, places, codes = np.unique(texts, return_index=True, return_inverse=True)
-    own = scores[rows[places], : len(boxes)]
-    alive = survivors(overlaps(boxes, boxes) > nms, own)
+    values = scores[rows[places], : len(boxes)]
+    alive = survivors(overlaps(boxes, boxes) > nms, values)
     truths = searched.truth[rows]
     near = overlaps(boxes, truths)
-    found = []
-    for number, place in enumerate(places):
+    phrases = []
+    for number, index in enumerate(places):
         _, firsts = np.unique(truths[codes == number], axis=0, return_index=True)
         columns = np.flatnonzero(codes == number)[np.sort(firsts)]
         kept = np.flatnonzero(alive[number])
-        kept = kept[np.argsort(-own[number, kept], kind="stable")]
+        kept = kept[np.argsort(-values[number, kept], kind="stable")]
         right = _claimed(near[np.ix_(kept, columns)])
-        found.append((str(texts[place]), len(columns), own[number, kept], right))
-    return found
+        phrases.append((str(texts[index]), len(columns), values[number, kept], right))
+    return phrases
 
 
 def _claimed(near: np.ndarray) -> np.ndarray:

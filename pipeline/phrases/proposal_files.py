@@ -35,13 +35,13 @@ class ProposalFiles:
         self._arrays = _opened(self.path)
         # its id, its file's name, or that without the ending
         names = {image: (image, Path(image).name, Path(image).stem) for image in images}
-        found = {
-            image: [name for name in own if name in self._arrays] for image, own in names.items()
+        matches = {
+            image: [name for name in keys if name in self._arrays] for image, keys in names.items()
         }
-        lost = [image for image, own in found.items() if not own]
+        lost = [image for image, keys in matches.items() if not keys]
         if lost:
             raise WorkbenchError(f"{self.path}: no boxes of {len(lost):,} images: {listing(lost)}")
-        self._names = {image: own[0] for image, own in found.items()}
+        self._names = {image: keys[0] for image, keys in matches.items()}
         others = sorted(set(self._arrays) - set(self._names.values()))
         if others and settings.other_images == "error":
             raise WorkbenchError(
@@ -54,8 +54,8 @@ class ProposalFiles:
     def digest(self) -> str:
         """SHA-256 hex over the names and contents of the files."""
         files = sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
-        own = [file for file in files if file.is_file()]
-        return fingerprint(files=[[file.name, sha256_file(file)] for file in own])
+        members = [file for file in files if file.is_file()]
+        return fingerprint(files=[[file.name, sha256_file(file)] for file in members])
 
     def __call__(self, image: str, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Boxes (P, 4) float32 x1, y1, x2, y2 in pixels and scores (P,) float32 of an image, best
@@ -125,10 +125,10 @@ def _single(path: Path) -> np.ndarray:
         return _whole(open_arrays(path), "")
     if path.suffix == ".txt":
         return _lines(path, named=False).get("", np.empty(0))
-    found = load_mat(path, MAT_NAMES)
-    if len(found.keys() & MAT_NAMES) != 1:
+    arrays = load_mat(path, MAT_NAMES)
+    if len(arrays.keys() & MAT_NAMES) != 1:
         raise WorkbenchError(f"{path}: wanted is one of the variables {', '.join(MAT_NAMES)}")
-    return np.asarray(next(found[name] for name in MAT_NAMES if name in found))
+    return np.asarray(next(arrays[name] for name in MAT_NAMES if name in arrays))
 
 
 def _whole(file: ArrayFile, name: str) -> np.ndarray:
@@ -147,15 +147,15 @@ def _lines(path: Path, named: bool) -> dict[str, np.ndarray]:
     for fields in filter(None, map(str.split, read_text(path).splitlines())):
         rows.setdefault(fields[0] if named else "", []).append(fields[int(named) :])
     try:
-        return {name: np.array(own, np.float64) for name, own in rows.items()}
+        return {name: np.array(boxes, np.float64) for name, boxes in rows.items()}
     except ValueError:
         raise WorkbenchError(f"{path}: lines without 4 or 5 numbers each") from None
 
 
 def _cells(path: Path) -> dict[str, np.ndarray]:
     """The cells `images` and `boxes` of selective search's files, one entry an image."""
-    found = load_mat(path, ("images", "boxes"))
-    names, boxes = (np.asarray(found.get(name)).ravel() for name in ("images", "boxes"))
+    cells = load_mat(path, ("images", "boxes"))
+    names, boxes = (np.asarray(cells.get(name)).ravel() for name in ("images", "boxes"))
     if names.dtype != object or boxes.dtype != object or len(names) != len(boxes):
         raise WorkbenchError(f"{path}: wanted are the cells images and boxes of the same length")
     texts = [str(np.asarray(name).ravel()[0]) if np.size(name) else "" for name in names]

@@ -23,14 +23,14 @@ def read_phrases(
     """The phrases of the corpus, none for a dataset that has none of its own."""
     if settings.source == "flickr30k_entities":
         by_lists = settings.splits == "lists"
-        found = read_entities(raw, settings.path, by_lists, images, captions)
+        tables = read_entities(raw, settings.path, by_lists, images, captions)
     elif settings.source == "corpus" and dataset == "shapes":
-        found = read_world(raw, captions, options)
+        tables = read_world(raw, captions, options)
     else:
         say(f"phrases.source = {settings.source}: the dataset {dataset} has no phrases with boxes")
         schemas = PHRASES, PHRASE_BOXES
         return PhraseTables(*(pd.DataFrame(columns=schema.names) for schema in schemas))
-    return found if settings.train_images is None else first_images(found, settings.train_images)
+    return tables if settings.train_images is None else first_images(tables, settings.train_images)
 
 
 def first_images(tables: PhraseTables, number: int) -> PhraseTables:

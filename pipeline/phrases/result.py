@@ -27,13 +27,13 @@ class PhraseResult:
     unique: int  # unique phrases
 
     def summary(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"naive": {"phrases": self.figures}, "upper_bound": self.bound}
-        found |= {"phrases": len(self.ranks), "unique_phrases": self.unique, "types": self.types}
+        summary: dict[str, Any] = {"naive": {"phrases": self.figures}, "upper_bound": self.bound}
+        summary |= {"phrases": len(self.ranks), "unique_phrases": self.unique, "types": self.types}
         if self.intervals:
-            found["intervals"] = {
+            summary["intervals"] = {
                 name: {"low": low, "high": high} for name, (low, high) in self.intervals.items()
             }
-        return found
+        return summary
 
 
 def evaluate_phrases(
@@ -46,8 +46,8 @@ def evaluate_phrases(
 ) -> PhraseResult:
     """Measure scores (Q, R), -inf where an image has fewer proposals. nms: IoU above which the
     better box suppresses the other; resamples: of images, 0 for no intervals."""
-    there = np.arange(scores.shape[1]) < searched.counts[searched.images, None]
-    if not np.isfinite(scores[there]).all():
+    mask = np.arange(scores.shape[1]) < searched.counts[searched.images, None]
+    if not np.isfinite(scores[mask]).all():
         raise WorkbenchError("scores of proposals are not finite: the model is of no use")
     hits = searched.hits()
     ranks = first_ranks(scores, hits)
@@ -85,10 +85,10 @@ def resampled_recalls(ranks: np.ndarray, images: np.ndarray, weights: np.ndarray
     images: (Q,) of each phrase; weights: (resamples, N)."""
     count = weights.shape[1]
     asked = weights @ np.bincount(images, minlength=count)
-    found = [
+    hits = [
         weights @ np.bincount(images[(ranks > 0) & (ranks <= k)], minlength=count) for k in RANKS
     ]
-    return 100.0 * np.stack(found) / asked
+    return 100.0 * np.stack(hits) / asked
 
 
 def write_result(

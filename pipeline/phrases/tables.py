@@ -77,17 +77,17 @@ class DistinctRegions:
 
 def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> DistinctRegions:
     """The regions of some images, image after image in the order of the table of boxes."""
-    own = boxes[boxes["image_id"].isin(images)]
-    own = own.iloc[
-        np.argsort(pd.Index(images).get_indexer(pd.Index(own["image_id"])), kind="stable")
+    subset = boxes[boxes["image_id"].isin(images)]
+    subset = subset.iloc[
+        np.argsort(pd.Index(images).get_indexer(pd.Index(subset["image_id"])), kind="stable")
     ]
-    rows = own.groupby(["image_id", *SIDES], sort=False).ngroup()
-    first = own[~rows.duplicated()]
+    rows = subset.groupby(["image_id", *SIDES], sort=False).ngroup()
+    first = subset[~rows.duplicated()]
     names = first["image_id"].tolist()
     numbers = first.groupby("image_id").cumcount()
     return DistinctRegions(
         [f"{name}#{number}" for name, number in zip(names, numbers, strict=True)],
         names,
         first[list(SIDES)].to_numpy(np.float32),
-        rows.groupby([own["image_id"], own["chain"]], sort=False).agg(list).to_dict(),
+        rows.groupby([subset["image_id"], subset["chain"]], sort=False).agg(list).to_dict(),
     )

@@ -22,22 +22,22 @@ def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTab
     world = world_of(raw, options.shapes)
     tasks = scenes_of(world, options)
     work = partial(tell, world=world, options=options.shapes)
-    told = ordered_map(work, tasks, options.workers, "phrases of scenes")
+    results = ordered_map(work, tasks, options.workers, "phrases of scenes")
     words = dict(zip(captions["caption_id"], captions["tokens"], strict=True))
     phrases: list[tuple[object, ...]] = []
     boxes: dict[tuple[object, ...], None] = {}  # in order, each once
-    for task, (places, said) in zip(tasks, told, strict=True):
+    for task, (places, said) in zip(tasks, results, strict=True):
         split = task.image_id.partition("_")[0]
         for number, spans in enumerate(said):
             caption = f"{task.image_id}#{number}"
             if caption not in words:  # corpus.max_captions left it out
                 continue
             tokens = words[caption]
-            for place, span in enumerate(spans):
+            for index, span in enumerate(spans):
                 chain = "+".join(map(str, sorted(span.numbers)))
-                own = tokens[span.first : span.last]
-                phrase = f"{caption}/{place}", caption, task.image_id
-                phrases.append((*phrase, split, own, chain, span.kind))
+                phrase_words = tokens[span.first : span.last]
+                phrase = f"{caption}/{index}", caption, task.image_id
+                phrases.append((*phrase, split, phrase_words, chain, span.kind))
                 keys = [(task.image_id, chain, *places[thing]) for thing in sorted(span.numbers)]
                 boxes |= dict.fromkeys(keys)
     columns = ["image_id", "chain", *SIDES]

@@ -19,13 +19,13 @@ EXPECTED = "expected are the files of the package eccv_caption: number -> list o
 
 def installed() -> Path:
     """The folder of the lists in the package eccv_caption; WorkbenchError when it is missing."""
-    found = importlib.util.find_spec("eccv_caption")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("eccv_caption")
+    if spec is None or spec.origin is None:
         raise WorkbenchError(
             "corpus.positives = eccv: the package eccv_caption, which has the lists, is missing",
             "install it (pip install eccv_caption), or set corpus.positives_path to their folder",
         )
-    return Path(found.origin).parent / "data"
+    return Path(spec.origin).parent / "data"
 
 
 def read(folder: Path, threshold: float = 0.0) -> pd.DataFrame:

@@ -14,20 +14,20 @@ LOOKED_AT = 100_000  # files of a folder below which a sign is looked for
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read `raw` by the one reader whose files (its SIGNS) are there, and say which it is."""
     require_folder(raw)
-    found = {name: file for name in READERS if (file := _sign(raw, name)) is not None}
-    if len(found) > 1:
-        several = listing(f"{file} ({name})" for name, file in found.items())
+    matches = {name: file for name in READERS if (file := _sign(raw, name)) is not None}
+    if len(matches) > 1:
+        several = listing(f"{file} ({name})" for name, file in matches.items())
         raise WorkbenchError(
             f"{raw}: could be of several kinds: {several}",
-            f"set dataset in params.yaml to {' or '.join(found)}",
+            f"set dataset in params.yaml to {' or '.join(matches)}",
         )
-    if not found:
+    if not matches:
         signs = listing((sign for reader in READERS for sign in _signs(reader)), 100)
         raise WorkbenchError(
             f"{raw}: no captions that are known by their file's name; looked for {signs}",
             "write captions.txt with lines image,caption there, or name the kind with dataset",
         )
-    ((name, file),) = found.items()
+    ((name, file),) = matches.items()
     source: Source = READERS.load(name)(raw, out, options)
     return replace(source, remarks=(f"dataset: {name}, because of {file}", *source.remarks))
 

@@ -68,20 +68,20 @@ def _find_files(raw: Path, name: str | None) -> list[_File]:
     """The annotation files, training first; name: one of them, or their folder, inside raw."""
     require_folder(raw)
     if name is not None:
-        place = find_in_raw(raw, name, "corpus.annotations")
+        source = find_in_raw(raw, name, "corpus.annotations")
     else:
-        place = raw / "annotations" if (raw / "annotations").is_dir() else raw
-    paths = sorted(place.iterdir()) if place.is_dir() else [place]
+        source = raw / "annotations" if (raw / "annotations").is_dir() else raw
+    paths = sorted(source.iterdir()) if source.is_dir() else [source]
     matches = [(path, _NAME.fullmatch(path.name)) for path in paths if path.is_file()]
     files = [_File(path, match[1], match[2]) for path, match in matches if match is not None]
     if not files:
         raise WorkbenchError(
-            f"{place}: no captions_train2017.json or captions_val2017.json",
+            f"{source}: no captions_train2017.json or captions_val2017.json",
             "set raw to the folder that holds annotations/, or name them with corpus.annotations",
         )
     if len({file.split for file in files}) < len(files):
         raise WorkbenchError(
-            f"{place}: annotations of several years: {listing(file.path.name for file in files)}",
+            f"{source}: annotations of several years: {listing(file.path.name for file in files)}",
             "keep one year's in a folder and name it with corpus.annotations",
         )
     return files

@@ -53,8 +53,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             elif digests[image_id] != digest:
                 clashes[image_id] = None
             for text in row.texts:
-                place = counts[image_id] = counts.get(image_id, -1) + 1
-                gathered.captions.append((f"{image_id}#{place}", image_id, text))
+                index = counts[image_id] = counts.get(image_id, -1) + 1
+                gathered.captions.append((f"{image_id}#{index}", image_id, text))
         problems = Problems("its rows")
         problems.add("paths of more than one image", map(ascii, clashes))
         problems.raise_if_any()
@@ -87,22 +87,22 @@ def _find_columns(schema: pa.Schema, config: CorpusConfig) -> tuple[str, list[st
     kinds = {own.name: own.type.value_type if is_list(own.type) else own.type for own in schema}
     texts = [name for name, kind in kinds.items() if is_text(kind)]
     names = CAPTION_FIELDS if config.caption_field is None else (config.caption_field,)
-    found: list[str] = []
+    captions: list[str] = []
     for name in names:
         numbered = re.compile(re.escape(name) + r"_\d+")
-        found = found or [text for text in texts if text == name]
-        found = found or [text for text in texts if numbered.fullmatch(text)]
+        captions = captions or [text for text in texts if text == name]
+        captions = captions or [text for text in texts if numbered.fullmatch(text)]
     columns = listing(f"{field.name} ({field.type})" for field in schema)
     if len(images) != 1:
         kind = "several columns" if images else "no column"
         name = "" if config.image_field is None else f" {config.image_field!r}"
         raise WorkbenchError(f"{kind}{name} of image bytes: {columns}; set corpus.image_field")
-    if not found:
+    if not captions:
         raise WorkbenchError(
             f"no column {' or '.join(names)} of text or lists of text: {columns}; "
             "set corpus.caption_field"
         )
-    return images[0], found
+    return images[0], captions
 
 
 def _is_image(kind: pa.DataType) -> bool:

@@ -106,9 +106,9 @@ class Sources:
 
 def loaded_sources(root: Path = ROOT) -> set[str]:
     """The first-party files that this process has loaded; paths from the root."""
-    own = [name for name in list(sys.modules) if name == "__main__" or _is_own(name)]
-    places = {getattr(sys.modules[name], "__file__", None) for name in own}
-    files = {Path(place).resolve() for place in places if place}
+    names = [name for name in list(sys.modules) if name == "__main__" or _is_own(name)]
+    places = {getattr(sys.modules[name], "__file__", None) for name in names}
+    files = {Path(path).resolve() for path in places if path}
     inside = (file.relative_to(root) for file in files if file.is_relative_to(root))
     return {path.as_posix() for path in inside if path.parts[0] in PACKAGES}
 

@@ -36,9 +36,9 @@ def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -
         return WorkbenchError(f"while reading or writing: {reason}", HINTS.get(number, ""))
     text = f"{named}: {reason}"
     if number in FULL:
-        there = _existing(Path(os.fsdecode(named)))
+        folder = _existing(Path(os.fsdecode(named)))
         wanted = f"{needed:,} bytes needed, " if needed else ""
-        text += f": {wanted}{free_bytes(there):,} free in {there}"
+        text += f": {wanted}{free_bytes(folder):,} free in {folder}"
     return WorkbenchError(text, HINTS.get(number, ""))
 
 
@@ -56,19 +56,19 @@ def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Ite
 
 def require_room(target: Path, needed: int) -> None:
     """Raise WorkbenchError unless the file system that `target` will lie in has `needed` bytes."""
-    there = _existing(target)
-    free = free_bytes(there)
+    folder = _existing(target)
+    free = free_bytes(folder)
     if free < needed:
         raise WorkbenchError(
-            f"{target}: no room: {needed:,} bytes needed, {free:,} free in {there}",
+            f"{target}: no room: {needed:,} bytes needed, {free:,} free in {folder}",
             HINTS[errno.ENOSPC],
         )
 
 
 def free_bytes(folder: Path) -> int:
     """What a file in a folder may still grow by."""
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    stats = os.statvfs(folder)
+    return stats.f_bavail * stats.f_frsize
 
 
 def _existing(path: Path) -> Path:

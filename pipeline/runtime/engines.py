@@ -97,10 +97,10 @@ def _task(command: Sequence[str], folder: str, environment: Mapping[str, str]) -
 def _on_ray(commands: Commands, workers: int, threads: int, gpu: bool) -> Iterator[str]:
     ray = _ray()
     address = os.environ.get("RAY_ADDRESS", "local")  # "local": a cluster that ends with this run
-    own = {"num_cpus": workers * threads, "object_store_memory": STORE, "include_dashboard": False}
+    node = {"num_cpus": workers * threads, "object_store_memory": STORE, "include_dashboard": False}
     try:
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-        ray.init(address, **quiet, **(own if address == "local" else {}))
+        ray.init(address, **quiet, **(node if address == "local" else {}))
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise _refused(f"RAY_ADDRESS = {address}", error) from error
     # The machines of a cluster need the code for the commands alone, not to unpack the task.

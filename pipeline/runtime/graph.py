@@ -31,9 +31,9 @@ def stage_of(item: str, stages: tuple[str, ...], graph: Path = GRAPH) -> str:
     for stage in stages:
         if item in items[stage]:
             return stage
-    there = [f"stage {stage} of {graph} has {listing(names)}"
+    lists = [f"stage {stage} of {graph} has {listing(names)}"
              for stage, names in items.items() if names]  # fmt: skip
-    raise WorkbenchError(f"model {item!r}: {'; '.join(there) or f'{graph} has none'}")
+    raise WorkbenchError(f"model {item!r}: {'; '.join(lists) or f'{graph} has none'}")
 
 
 def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, Any]:
@@ -44,8 +44,8 @@ def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> 
     if not resolver.has_key(name):
         if item is None:
             raise WorkbenchError(f"{graph}: no stage {stage!r}")
-        there = listing(stage_items(stage, graph)) or "none"
-        raise WorkbenchError(f"model {item!r}: stage {stage} of {graph} has {there}")
+        names = listing(stage_items(stage, graph)) or "none"
+        raise WorkbenchError(f"model {item!r}: stage {stage} of {graph} has {names}")
     try:
         return dict(resolver.resolve_one(name)[name])
     except DvcException as error:

@@ -55,9 +55,9 @@ def fix_kernels(
     without AVX2 keeps its own. cpu: file that says what the processor can do. Returns settings of
     the shell that are not used, as `NAME=value`."""
     fixed = (PORTABLE if choice == "portable" else NATIVE) if has_avx2(cpu) else {}
-    given = {name: environment.pop(name) for name in CHOSEN_BY if name in environment}
+    chosen = {name: environment.pop(name) for name in CHOSEN_BY if name in environment}
     environment.update(fixed)
-    return [f"{name}={value}" for name, value in given.items() if fixed.get(name) != value]
+    return [f"{name}={value}" for name, value in chosen.items() if fixed.get(name) != value]
 
 
 def notes(not_used: list[str], choice: Choice, cpu: Path = CPU) -> list[str]:

@@ -80,13 +80,13 @@ def set_device(device: "torch.device") -> None:
     import torch
 
     if device.type == "cuda":
-        own, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        if own >= there:
+        rank, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if rank >= gpus:
             raise WorkbenchError(
-                f"process {own} of this machine has no GPU: there are {there}",
+                f"process {rank} of this machine has no GPU: there are {gpus}",
                 "start as many processes as GPUs, or set runtime.device: cpu",
             )
-        torch.cuda.set_device(own)
+        torch.cuda.set_device(rank)
 
 
 class Progress:

@@ -35,13 +35,13 @@ def read_recipe(folder: Path, name: str) -> Recipe:
     path = find_recipe(folder, name)
     settings = read_yaml(path)
     targets, more = settings.pop(TARGETS, []), settings.pop(WITH, {})
-    names = [one for one in targets if isinstance(one, str)] if isinstance(targets, list) else []
+    names = [item for item in targets if isinstance(item, str)] if isinstance(targets, list) else []
     if names != targets or not all(map(STAGE.fullmatch, names)):
         raise WorkbenchError(
             f"{path}: {TARGETS} = {shown(targets)}: must be a list of stages",
             f"write {TARGETS}: [evaluate@vse]",
         )
-    if not (isinstance(more, dict) and all(isinstance(own, dict) for own in more.values())):
+    if not (isinstance(more, dict) and all(isinstance(value, dict) for value in more.values())):
         raise WorkbenchError(f"{path}: {WITH} = {shown(more)}: must be settings by package")
     return Recipe(settings, tuple(targets), more)
 
@@ -50,8 +50,8 @@ def find_recipe(folder: Path, name: str) -> Path:
     """The file of a recipe; WorkbenchError lists the recipes there are when `name` is none."""
     recipes = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if name not in recipes:
-        there = listing([DEFAULTS, *recipes], 100)
-        raise WorkbenchError(f"no recipe {name!r}", f"recipes: {there}")
+        names = listing([DEFAULTS, *recipes], 100)
+        raise WorkbenchError(f"no recipe {name!r}", f"recipes: {names}")
     return recipes[name]
 
 
@@ -86,7 +86,7 @@ def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = ""
 
 
 def _is_phases(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:

@@ -49,8 +49,8 @@ class Registry:
         """The file of an entry; WorkbenchError for a name that is none, with those there are."""
         files = self._files()
         if name not in files:
-            there = listing(files, 100) or "none"
-            raise WorkbenchError(f"{self.kind} {name!r}: allowed are {there}")
+            names = listing(files, 100) or "none"
+            raise WorkbenchError(f"{self.kind} {name!r}: allowed are {names}")
         return files[name]
 
     def entries(self) -> dict[str, str]:

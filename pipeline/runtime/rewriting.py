@@ -43,14 +43,14 @@ def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
         edits = sorted(keys.edits(document, before, values), key=lambda edit: edit[:3])
         for edit in reversed(edits):  # from the last line, so that no line moves before its turn
             lines[edit.start : edit.end] = edit.lines
-    made = "".join(line + newline for line in lines)
+    result = "".join(line + newline for line in lines)
     try:
-        right = plain_yaml(made, where) == values
+        right = plain_yaml(result, where) == values
     except WorkbenchError:
         right = False
     if not right:
         raise WorkbenchError(f"{where}: its form does not let single keys be changed", HINT)
-    return made
+    return result
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class _Document:
 
     def edits(self, node: Any, before: Any, after: Mapping[str, Any]) -> Iterator[Edit]:
         """What changes in one mapping: `node` as ruamel parsed it, and its plain values."""
-        own, last = node.lc.data, None
-        first, column = min((line, column) for line, column, *_ in own.values())
-        for name in [*after, *(name for name in own if name not in after)]:
+        positions, last = node.lc.data, None
+        first, column = min((line, column) for line, column, *_ in positions.values())
+        for name in [*after, *(name for name in positions if name not in after)]:
             if name not in before:
-                at = self._end(*own[last][:2]) if last else self._start(first)
+                at = self._end(*positions[last][:2]) if last else self._start(first)
                 yield Edit(at, -column, at, _inserted(name, after[name], column))
-            elif name in own:
-                line, end = own[name][0], self._end(*own[name][:2])
+            elif name in positions:
+                line, end = positions[name][0], self._end(*positions[name][:2])
                 if name not in after:
                     yield Edit(self._start(line, blank=True), -column, end, [])
                     continue

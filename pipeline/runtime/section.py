@@ -76,8 +76,8 @@ def some_of(names: Iterable[str]) -> PlainValidator:
     allowed = tuple(names)
 
     def check(value: Any) -> str:
-        given = value.split("+") if isinstance(value, str) else []
-        if given and set(given) <= set(allowed) and len(set(given)) == len(given):
+        names = value.split("+") if isinstance(value, str) else []
+        if names and set(names) <= set(allowed) and len(set(names)) == len(names):
             return value
         several = "+".join(allowed[:2])
         raise _error(WRONG_VALUE, f"allowed are {', '.join(allowed)} or several, as {several}")

@@ -17,7 +17,7 @@ def printable(text: str) -> str:
 
 def safe_lines(text: str) -> str:
     """Text for a terminal: control codes, marks of direction and halves of characters escaped."""
-    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 # C0 and C1 codes, what reverses or hides text (bidirectional marks, zero-width ones), surrogates

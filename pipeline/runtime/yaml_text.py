@@ -30,8 +30,8 @@ def plain_yaml(text: str, where: str, hint: str = "") -> Any:
         return deepcopy(_parsed(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark
-        place = f", line {mark.line + 1}" if mark else ""
-        raise WorkbenchError(f"{where}{place}: not valid YAML: {error.problem}", hint) from None
+        line = f", line {mark.line + 1}" if mark else ""
+        raise WorkbenchError(f"{where}{line}: not valid YAML: {error.problem}", hint) from None
     except (YAMLError, RecursionError, ValueError, TypeError, LookupError) as error:
         raise WorkbenchError(f"{where}: not valid YAML: {first_line(error)}", hint) from None
 

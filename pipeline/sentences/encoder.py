@@ -101,8 +101,8 @@ class SentenceEncoder:
     def too_long(self, captions: Captions) -> list[str]:
         """A line where some of the captions are longer than the encoding reads."""
         cut = self.encoding.cut(captions) if hasattr(self.encoding, "cut") else 0
-        told = f"{cut:,} of {len(captions):,} texts are longer than the network reads"
-        return [f"{told}; their ends are cut"] if cut else []
+        remark = f"{cut:,} of {len(captions):,} texts are longer than the network reads"
+        return [f"{remark}; their ends are cut"] if cut else []
 
     @property
     def layer(self) -> str:
@@ -168,13 +168,13 @@ def fit_encoder(
     """The encoder asked for, fitted on the training captions of the corpus's table. vocabulary:
     folder of the words and their vectors."""
     name = settings.encoding
-    own = getattr(settings, name, None)
+    section = getattr(settings, name, None)
     training = list(in_split(table, "train")["tokens"])
-    encoding: Encoding = ENCODINGS.load(name).fit(Material(own, training, vocabulary, seed))
-    made = SentenceEncoder(name, encoding, None)
-    check_known(list(table["caption_id"]), list(table["tokens"]), made, settings.unknown)
-    kept, key = getattr(own, "pca", None), f"sentences.{name}.pca"
-    return replace(made, projection=project(encoding, training, kept, key)) if kept else made
+    encoding: Encoding = ENCODINGS.load(name).fit(Material(section, training, vocabulary, seed))
+    encoder = SentenceEncoder(name, encoding, None)
+    check_known(list(table["caption_id"]), list(table["tokens"]), encoder, settings.unknown)
+    kept, key = getattr(section, "pca", None), f"sentences.{name}.pca"
+    return replace(encoder, projection=project(encoding, training, kept, key)) if kept else encoder
 
 
 def check_known(
@@ -188,14 +188,14 @@ def check_known(
     lost = [name for name, count in zip(ids, known, strict=True) if count == 0]
     if not lost:
         return
-    found = f"{len(lost):,} of {len(ids):,} captions have no known word: {listing(lost)}"
+    problem = f"{len(lost):,} of {len(ids):,} captions have no known word: {listing(lost)}"
     if unknown == "error":
         raise WorkbenchError(
-            found,
+            problem,
             "mend them in the raw captions, choose vectors that cover their words, or set "
             "sentences.unknown to zero",
         )
-    say(f"{found}; their vectors are zero")
+    say(f"{problem}; their vectors are zero")
 
 
 def project(encoding: Encoding, captions: Captions, components: int, key: str) -> Projection:
@@ -225,8 +225,8 @@ def chosen_settings(settings: SentencesConfig) -> dict[str, Any]:
     """What of the section the vectors depend on; files are told by their content, not their
     path."""
     name = settings.encoding
-    own = getattr(settings, name, None)
+    section = getattr(settings, name, None)
     depends_on = getattr(ENCODINGS.load(name), "depends_on", None)
-    if own is None:
+    if section is None:
         return {"encoding": name}
-    return {"encoding": name, name: depends_on(own) if depends_on else own.model_dump()}
+    return {"encoding": name, name: depends_on(section) if depends_on else section.model_dump()}

@@ -21,18 +21,18 @@ def encoder_job(
     """The vectors of captions, and the encoder that makes them, read from its file, so that a
     continued run computes with the very same numbers. settings: what of params.yaml the vectors
     depend on; machine: what else."""
-    made = read_encoder(fitted, wordnet)
+    encoder = read_encoder(fitted, wordnet)
     attributes: dict[str, str | int | float] = {
         "params": settings,
         "corpus_sha256": captions_digest(captions),
-        "model": made.name,
+        "model": encoder.name,
         "weights_sha256": sha256_file(fitted),
-        "layer": made.layer,
+        "layer": encoder.layer,
     }
-    fill = partial(encode_missing, made, list(captions["tokens"]))
-    datasets = {"features": ((made.dim,), "float16")}
+    fill = partial(encode_missing, encoder, list(captions["tokens"]))
+    datasets = {"features": ((encoder.dim,), "float16")}
     ids = captions["caption_id"].tolist()
-    return FeatureJob(ids, datasets, attributes, machine, fill), made
+    return FeatureJob(ids, datasets, attributes, machine, fill), encoder
 
 
 def encode_missing(encoder: SentenceEncoder, captions: Captions, writer: FeatureWriter) -> None:

@@ -38,8 +38,8 @@ def lemmatiser(name: str, wordnet_folder: Path | None) -> Lemmatiser:
         import lemminflect
 
         def first_listed(word: str) -> str:
-            found = lemminflect.getAllLemmas(word)  # of its dictionary; it does not guess here
-            return next((found[pos][0] for pos in _UNIVERSAL if pos in found), word)
+            lemmas = lemminflect.getAllLemmas(word)  # of its dictionary; it does not guess here
+            return next((lemmas[pos][0] for pos in _UNIVERSAL if pos in lemmas), word)
 
         return Lemmatiser(name, {"version": lemminflect.__version__}, first_listed)
     return Lemmatiser("none", {}, str)

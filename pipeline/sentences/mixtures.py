@@ -184,9 +184,9 @@ def weighted_medians(x: np.ndarray, order: np.ndarray, gamma: np.ndarray) -> np.
             block = int(np.searchsorted(reached[:, k], half))
             inside = ranked[blocks[block]]
             before = reached[block - 1, k] if block else 0.0
-            place = np.searchsorted(before + np.cumsum(gamma[inside, k]), half)
+            index = np.searchsorted(before + np.cumsum(gamma[inside, k]), half)
             # another order of adding up may leave the block's own sum a rounding short of half
-            median[k, d] = x[inside[min(int(place), len(inside) - 1)], d]
+            median[k, d] = x[inside[min(int(index), len(inside) - 1)], d]
     return median
 
 

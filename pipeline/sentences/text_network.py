@@ -45,9 +45,9 @@ def find_folder(model: str) -> Path:
             f"{KEY} = {model}: no such folder, and no name as on the Hugging Face hub",
             "name a folder, or a model such as sentence-transformers/all-MiniLM-L6-v2",
         )
-    found = model_folder(model, MODULES)
-    if found and any(found.rglob("*.safetensors")):  # else an interrupted download
-        return found
+    folder = model_folder(model, MODULES)
+    if folder and any(folder.rglob("*.safetensors")):  # else an interrupted download
+        return folder
     from huggingface_hub import snapshot_download
 
     say(f"fetching {model} from the Hugging Face hub")
@@ -69,15 +69,15 @@ def read_files(folder: Path) -> dict[str, bytes]:
         what = "a model without pooling" if plain else "no sentence-transformers model"
         raise WorkbenchError(f"{folder}: {what}: it has no {MODULES}", A_MODEL)
     places = _places(folder, (folder / MODULES).read_bytes())
-    paths = [path for place in places for path in sorted((folder / place).glob("*"))]
+    paths = [path for part in places for path in sorted((folder / part).glob("*"))]
     names = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     files = {name: path.read_bytes() for name, path in names.items() if path.suffix in READ}
     files = {name: content for name, content in files.items() if content}
-    for place in places:
-        kinds = {path.suffix for path in (folder / place).glob("*")}
+    for part in places:
+        kinds = {path.suffix for path in (folder / part).glob("*")}
         if ".safetensors" not in kinds and kinds & set(PICKLED):
             raise WorkbenchError(
-                f"{folder / place}: its weights are pickled, which can run code; only safetensors "
+                f"{folder / part}: its weights are pickled, which can run code; only safetensors "
                 "are read",
                 "if you trust them, save the model again with sentence-transformers, which writes "
                 "safetensors: SentenceTransformer(FOLDER).save(NEW)",
@@ -111,8 +111,8 @@ def load(files: Files, name: str, checked: bool = False) -> Any:
     except WorkbenchError:
         raise
     except Exception as error:  # transformers raises nearly any type on settings that do not fit
-        told = re.sub(rf"\S*{TEMPORARY}\w+", "the folder", first_line(error))
-        raise WorkbenchError(f"{name}: cannot be loaded: {told}", A_MODEL) from None
+        reason = re.sub(rf"\S*{TEMPORARY}\w+", "the folder", first_line(error))
+        raise WorkbenchError(f"{name}: cannot be loaded: {reason}", A_MODEL) from None
     if vectors.ndim != 2 or not torch.isfinite(vectors).all():
         raise WorkbenchError(f"{name}: its vectors are not finite numbers", A_MODEL)
     return network
@@ -134,7 +134,7 @@ def _places(folder: Path, content: bytes) -> list[str]:
         if not places:
             raise ValueError("no modules")
         foreign = [kind for kind in types if not kind.startswith(LIBRARY)]
-        outside = [place for place in places if place != "." and not SAFE_NAME.fullmatch(place)]
+        outside = [path for path in places if path != "." and not SAFE_NAME.fullmatch(path)]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise WorkbenchError(f"{folder / MODULES}: damaged: {first_line(error)}", A_MODEL) from None
     if foreign:
@@ -171,8 +171,8 @@ def _library() -> Any:
 def _loaded(files: Files, seed: int) -> Any:
     """The network; weights that the files lack are drawn by the seed."""
     library = _library()
-    with TemporaryDirectory(prefix=TEMPORARY) as made, torch.random.fork_rng(devices=[]):
-        folder = Path(made)
+    with TemporaryDirectory(prefix=TEMPORARY) as root, torch.random.fork_rng(devices=[]):
+        folder = Path(root)
         for name, content in files.items():
             if not SAFE_NAME.fullmatch(name):
                 raise ValueError(f"the name {name!r} leads outside the folder")
@@ -182,7 +182,7 @@ def _loaded(files: Files, seed: int) -> Any:
         read_files(folder)  # files of an encoder were checked when it was made, perhaps elsewhere
         torch.manual_seed(seed)
         network = library.SentenceTransformer(
-            made,
+            root,
             device="cpu",
             local_files_only=True,
             model_kwargs={"use_safetensors": True, "dtype": torch.float32},
@@ -207,8 +207,8 @@ def _check_ids(network: Any, name: str) -> None:
 def _probed(network: Any) -> torch.Tensor:
     """(2, D) vectors of two short texts; WorkbenchError where the network gives none."""
     with torch.inference_mode():
-        found = network(network.preprocess(PROBE))
-    if "sentence_embedding" not in found:
+        output = network(network.preprocess(PROBE))
+    if "sentence_embedding" not in output:
         raise WorkbenchError("the model has no pooling: it gives no vector of a sentence", A_MODEL)
-    vectors: torch.Tensor = found["sentence_embedding"]
+    vectors: torch.Tensor = output["sentence_embedding"]
     return vectors

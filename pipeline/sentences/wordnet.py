@@ -69,20 +69,20 @@ def find_wordnet(folder: Path | None) -> Path:
     nltk_data's places and /usr/share/wordnet; WorkbenchError names what is missing."""
     places = [folder] if folder is not None else _places()
     faults = []
-    for place in places:
-        lacking = [name for name in FILES if not (place / name).is_file()]
+    for path in places:
+        lacking = [name for name in FILES if not (path / name).is_file()]
         if not lacking:
-            return place
-        faults.append(f"{place} lacks {listing(lacking)}" if place.is_dir() else f"no {place}")
+            return path
+        faults.append(f"{path} lacks {listing(lacking)}" if path.is_dir() else f"no {path}")
     raise WorkbenchError(f"WordNet's files not found: {'; '.join(faults)}", HINT)
 
 
 def _places() -> list[Path]:
-    given = [entry for entry in os.environ.get("NLTK_DATA", "").split(os.pathsep) if entry]
+    listed = [entry for entry in os.environ.get("NLTK_DATA", "").split(os.pathsep) if entry]
     prefixes = [f"{sys.prefix}{name}/nltk_data" for name in ("", "/share", "/lib")]
     roots = ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib")
     usual = [os.path.expanduser("~/nltk_data"), *prefixes, *(f"{root}/nltk_data" for root in roots)]
-    data = [Path(place, "corpora", "wordnet") for place in [*given, *usual]]
+    data = [Path(path, "corpora", "wordnet") for path in [*listed, *usual]]
     return [*data, Path("/usr/share/wordnet")]
 
 

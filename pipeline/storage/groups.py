@@ -92,8 +92,8 @@ class GroupFile:
     def names(self, group: str) -> set[str]:
         """The datasets of a group; WorkbenchError naming the groups there are."""
         if group not in self.layouts:
-            there = listing(self.layouts) or "no group"
-            raise WorkbenchError(f"{self.path}: no group {group!r}; it has {there}")
+            groups = listing(self.layouts) or "no group"
+            raise WorkbenchError(f"{self.path}: no group {group!r}; it has {groups}")
         return set(self.layouts[group])
 
     def array(self, group: str, name: str) -> np.ndarray:
@@ -103,8 +103,8 @@ class GroupFile:
     def view(self, group: str, name: str) -> np.ndarray:
         """A dataset in its file, read-only and paged in as it is touched, checked likewise."""
         if name not in self.names(group):
-            there = listing(sorted(self.names(group)))
-            raise WorkbenchError(f"{self.path}: no dataset {group}/{name}; {group} has {there}")
+            names = listing(sorted(self.names(group)))
+            raise WorkbenchError(f"{self.path}: no dataset {group}/{name}; {group} has {names}")
         layout = self.layouts[group][name]
         verify(self.path, layout)
         return mapped(self.path, layout)

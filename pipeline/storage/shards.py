@@ -120,8 +120,8 @@ class FeatureJob:
         return FeatureWriter(work, key, self.ids, self.datasets, self.attributes, flush_seconds)
 
     def _shard(self, rows: range, folder: Path, plan: "Plan", source: str) -> "FeatureShard":
-        own = {**self.attributes, CORPUS: plan.digest(plan.table[rows.start : rows.stop])}
-        return FeatureShard(rows, folder / f"{self._key(source, own)}.h5", own)
+        attributes = {**self.attributes, CORPUS: plan.digest(plan.table[rows.start : rows.stop])}
+        return FeatureShard(rows, folder / f"{self._key(source, attributes)}.h5", attributes)
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ class FeatureShard:
         file, want = FeatureFile(self.path), stored_attributes(self.attributes)
         for key, value in want.items():
             if (have := file.attributes.get(key)) != value:
-                told = f"its {key} is {str(have)[:40]}, not {str(value)[:40]}"
-                raise WorkbenchError(f"{self.path}: not the {self.name}: {told}", MAKE_AGAIN)
+                fault = f"its {key} is {str(have)[:40]}, not {str(value)[:40]}"
+                raise WorkbenchError(f"{self.path}: not the {self.name}: {fault}", MAKE_AGAIN)
         for name in writer.datasets:
             file.verify(name)
         return file

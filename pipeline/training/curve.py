@@ -22,8 +22,8 @@ EQUAL = 0.002  # every hinge is within a hundredth of the margin
 def validation_columns(scores: SplitScores) -> Row:
     """rsum, the recalls that curves have, and val_spread: the mean standard deviation of a query's
     scores, the smaller of both directions: near zero after a collapse into one point."""
-    found = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
-    summary, drawn = summarise(found, ROWS), [metric.name for metric in ROWS if metric.curve]
+    measured = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
+    summary, drawn = summarise(measured, ROWS), [metric.name for metric in ROWS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
     return {"val_rsum": summary["rsum"], **figures, "val_spread": _spread(as_tiles(scores.scores))}
 
@@ -31,8 +31,8 @@ def validation_columns(scores: SplitScores) -> Row:
 def _spread(scores: Tiles) -> float:
     """As val_spread, from sums over tiles."""
     parts = list(scores.each(_moments))
-    over_captions = torch.cat([own for own, _ in parts], 1) / scores.shape[1]
-    over_images = torch.stack([others for _, others in parts]).sum(0) / scores.shape[0]
+    over_captions = torch.cat([row_sums for row_sums, _ in parts], 1) / scores.shape[1]
+    over_images = torch.stack([column_sums for _, column_sums in parts]).sum(0) / scores.shape[0]
     return min(
         (squares - sums * sums).clamp_min(0).sqrt().mean().item()
         for sums, squares in (over_captions, over_images)
@@ -41,13 +41,13 @@ def _spread(scores: Tiles) -> float:
 
 def _moments(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
     """Sums of scores and of squares, float64: over captions (2, n), over these images (2, M)."""
-    own, others = [], []
+    row_sums, column_sums = [], []
     for columns in tiles.columns():
         tile = tiles.tile(rows, columns).double()
         powers = torch.stack([tile, tile * tile])
-        own.append(powers.sum(2))
-        others.append(powers.sum(1))
-    return torch.stack(own).sum(0), torch.cat(others, 1)
+        row_sums.append(powers.sum(2))
+        column_sums.append(powers.sum(1))
+    return torch.stack(row_sums).sum(0), torch.cat(column_sums, 1)
 
 
 def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:

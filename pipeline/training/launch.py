@@ -64,8 +64,8 @@ def _run(module: str, arguments: Sequence[str], processes: int) -> int:
         elastic_launch(config, sys.executable)("-m", module, *arguments)
     except ChildFailedError as error:
         # the others fail for the one that was killed, or are told to stop
-        told = -signal.SIGTERM
-        killed = [(n, f) for n, f in error.failures.items() if told != f.exitcode < 0]
+        stop_code = -signal.SIGTERM
+        killed = [(n, f) for n, f in error.failures.items() if stop_code != f.exitcode < 0]
         number, failure = killed[0] if killed else error.get_first_failure()
         if failure.exitcode >= 0:
             return int(failure.exitcode)

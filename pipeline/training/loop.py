@@ -150,8 +150,8 @@ class _Loop:
     def train_step(self, phase: Phase, batch: Any) -> bool:
         """Add the gradient of a batch and, if enough are added, take a step of the optimiser;
         whether it did. The loss before it is added to the epoch's."""
-        several, place = self.schedule.accumulate, self.step % self.schedule.accumulate
-        if place == 0:
+        several, position = self.schedule.accumulate, self.step % self.schedule.accumulate
+        if position == 0:
             self.set_learning_rate()
             self.optimiser.zero_grad()
             self.rows = 0
@@ -166,7 +166,7 @@ class _Loop:
         else:  # the last batch of an epoch may have fewer rows
             (loss * len(batch)).backward()
             self.rows += len(batch)
-            if place + 1 < several and self.step + 1 < self.steps(phase):
+            if position + 1 < several and self.step + 1 < self.steps(phase):
                 return False
             for weight in self.model.parameters():
                 if weight.grad is not None:
@@ -174,15 +174,15 @@ class _Loop:
         if self.schedule.clip > 0:
             named = list(self.model.named_parameters())
             for prefixes in self.parts.values():
-                own = [values for name, values in named if name.startswith(prefixes)]
-                nn.utils.clip_grad_norm_(own, self.schedule.clip)
+                weights = [values for name, values in named if name.startswith(prefixes)]
+                nn.utils.clip_grad_norm_(weights, self.schedule.clip)
         self.optimiser.step()
         return True
 
     def set_learning_rate(self) -> None:
         """That of the next step: of the phase where it has its own, else of all other phases."""
-        own, steps = self.current.lr, self.steps(self.current)
-        if own is None:
+        rate, steps = self.current.lr, self.steps(self.current)
+        if rate is None:
             shared = [phase for phase in self.phases if phase.lr is None]
             past = [phase for phase in self.phases[: self.phase] if phase.lr is None]
             epochs = self.epoch + self.skipped
@@ -192,7 +192,7 @@ class _Loop:
         share = self.schedule.share(epochs, done, self.total_steps(shared), steps)
         for group in self.optimiser.param_groups:
             first = group.setdefault("initial_lr", group["lr"])
-            group["lr"] = (first if own is None else own) * share
+            group["lr"] = (first if rate is None else rate) * share
 
     def checked_note(self) -> str:
         """The running mean loss as a note for the bar; WorkbenchError when it is not finite."""
@@ -311,7 +311,7 @@ class _Loop:
         for name in STATE:
             setattr(self, name, state[name])
         for sums in (self.terms, self.figures):
-            sums |= {name: one.to(self.device) for name, one in sums.items()}
+            sums |= {name: value.to(self.device) for name, value in sums.items()}
         say(f"continuing after {self.epoch} epochs and {self.step} steps")
 
 
@@ -329,11 +329,11 @@ class _Step(nn.Module):
 
     def forward(self, objective: Objective, batch: Any) -> tuple[Sums, Sums]:
         """The loss's terms, and what is watched beside them."""
-        found = objective(self.model, batch)
-        seen = found if isinstance(found, Watched) else Watched(found, {})
+        result = objective(self.model, batch)
+        seen = result if isinstance(result, Watched) else Watched(result, {})
         terms = seen.loss if isinstance(seen.loss, Mapping) else {"": seen.loss}
         return dict(terms), dict(seen.figures)
 
 
 def added(sums: Sums, more: Sums) -> Sums:
-    return {name: sums.get(name, 0) + one.detach().double() for name, one in more.items()}
+    return {name: sums.get(name, 0) + value.detach().double() for name, value in more.items()}

@@ -94,8 +94,8 @@ def on_first(function: Callable[[], Made]) -> Made:
         return function()
     result: list[Any] = [function() if number() == 0 else None]
     distributed.broadcast_object_list(result, src=0)
-    made: Made = result[0]
-    return made
+    value: Made = result[0]
+    return value
 
 
 def share(rows: int) -> slice:
@@ -104,7 +104,7 @@ def share(rows: int) -> slice:
     if rows < count():
         return slice(0, rows)
     least, more = divmod(rows, count())
-    start, stop = (own * least + min(own, more) for own in (number(), number() + 1))
+    start, stop = (index * least + min(index, more) for index in (number(), number() + 1))
     return slice(start, stop)
 
 
@@ -114,14 +114,14 @@ def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
     batch = len(rows[0])
     if count() == 1 or batch < count():
         return function(*rows)
-    own = share(batch)
+    span = share(batch)
     seed = int(torch.randint(1 << 31, ())) + number()
     on_gpu = {part.device for part in rows if part.device.type == "cuda"}
     token = _dividing.set(True)
     try:
         with torch.random.fork_rng(devices=list(on_gpu)):
             torch.manual_seed(seed)
-            made = function(*(part[own] for part in rows))
+            result = function(*(part[span] for part in rows))
     finally:
         _dividing.reset(token)
 
@@ -129,10 +129,10 @@ def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
         """The sum of all shares (b, ...), each at its rows of (B, ...). The gradient of a share is
         the sum of those in all n processes, each of which has the whole loss:
         DistributedDataParallel divides it by n."""
-        before, behind = (part.new_zeros(n, *part.shape[1:]) for n in (own.start, batch - own.stop))
-        return _Sum.apply(torch.cat([before, part, behind]))
+        above, below = (part.new_zeros(n, *part.shape[1:]) for n in (span.start, batch - span.stop))
+        return _Sum.apply(torch.cat([above, part, below]))
 
-    whole: Made = tree_map(gathered, made)
+    whole: Made = tree_map(gathered, result)
     return whole
 
 
@@ -184,10 +184,10 @@ class _CommonNorm(nn.modules.batchnorm._BatchNorm):
         assert self.running_mean is not None
         assert self.running_var is not None
         exact = values.to(torch.promote_types(values.dtype, torch.float32))
-        over = [place for place in range(values.ndim) if place != 1]
+        over = [axis for axis in range(values.ndim) if axis != 1]
         shape = (1, -1, *[1] * (values.ndim - 2))
-        own = exact.new_tensor([values.numel() / values.shape[1]])
-        total = _Sum.apply(torch.cat([exact.sum(over), own]))
+        samples = exact.new_tensor([values.numel() / values.shape[1]])
+        total = _Sum.apply(torch.cat([exact.sum(over), samples]))
         size = total[-1].detach()
         mean = total[:-1] / size
         centred = exact - mean.view(shape)

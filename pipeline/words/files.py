@@ -105,11 +105,11 @@ def _binary_entries(
             entry.findall(chunk, 0, filled)[: count - done], chunk, length, filled
         )
         for word, end in zip(words, ends, strict=True):
-            if (found := word.lstrip(b"\n")) in wanted:
-                yield found, chunk, end - length
-        while (place := sample.next - 1 - done) < len(words):
-            name = words[place].lstrip(b"\n").decode(errors="surrogateescape")
-            sample.offer(name, np.frombuffer(chunk, "<f4", length // 4, ends[place] - length))
+            if (key := word.lstrip(b"\n")) in wanted:
+                yield key, chunk, end - length
+        while (index := sample.next - 1 - done) < len(words):
+            name = words[index].lstrip(b"\n").decode(errors="surrogateescape")
+            sample.offer(name, np.frombuffer(chunk, "<f4", length // 4, ends[index] - length))
         done += len(words)
         if ends:
             chunk[: filled - ends[-1]] = chunk[ends[-1] : filled]

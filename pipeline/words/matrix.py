@@ -174,6 +174,6 @@ def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarr
     generator = np.random.default_rng(seed)
     matrix = np.zeros((len(vocabulary), vectors.dim), np.float32)
     for row, token in enumerate(vocabulary.tokens[1:], start=1):
-        found = vectors.rows.get(token)
-        matrix[row] = generator.normal(0, scale, vectors.dim) if found is None else found
+        vector = vectors.rows.get(token)
+        matrix[row] = generator.normal(0, scale, vectors.dim) if vector is None else vector
     return matrix

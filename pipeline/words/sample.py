@@ -59,16 +59,16 @@ class WordSample:
         return Background(names, self._vectors)
 
     def _take(self, entry: tuple[int, str], vector: np.ndarray) -> None:
-        place = len(self._entries)
-        if place < self.size:
+        index = len(self._entries)
+        if index < self.size:
             self._entries.append(entry)
-            if place == len(self._vectors):  # grown in place: a file may have far fewer than `size`
-                room = min(self.size, place + max(1024, place // 4))
+            if index == len(self._vectors):  # grown in place: a file may have far fewer than `size`
+                room = min(self.size, index + max(1024, index // 4))
                 self._vectors.resize((room, len(vector)), refcheck=False)
         else:
-            place = int(self._random() * self.size)
-            self._entries[place] = entry
-        self._vectors[place] = vector
+            index = int(self._random() * self.size)
+            self._entries[index] = entry
+        self._vectors[index] = vector
         if len(self._entries) == self.size:
             share = self._share * math.exp(math.log(1 - self._random()) / self.size)
             self._share = min(share, math.nextafter(1, 0))

@@ -38,10 +38,10 @@ def model_folder(name: str, file: str = TOKENIZER) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     try:
-        found = try_to_load_from_cache(name, file)
+        cached = try_to_load_from_cache(name, file)
     except ValueError:  # not the form of a name
         return None
-    return Path(found).parent if isinstance(found, str) else None
+    return Path(cached).parent if isinstance(cached, str) else None
 
 
 class Transformer:
@@ -77,14 +77,14 @@ class Transformer:
     def read(self, wanted: Container[str], sample: WordSample) -> tuple[int, Rows]:
         """D, and a row (D,) float32 per wanted word that is whole."""
         rows: Rows = {}
-        begin, place = 0, 0
+        begin, index = 0, 0
         for block in self._table.blocks():
-            while place < len(self._words) and self._words[place][0] < begin + len(block):
-                number, word = self._words[place]
-                place += 1
+            while index < len(self._words) and self._words[index][0] < begin + len(block):
+                number, word = self._words[index]
+                index += 1
                 if word in wanted:
                     rows[word] = block[number - begin].astype(np.float32)
-                if place == sample.next:
+                if index == sample.next:
                     sample.offer(word, block[number - begin])
             begin += len(block)
         return self._table.shape[1], rows

@@ -14,12 +14,12 @@ def marks(seed: int, count: int, side: int) -> list[Mark]:
     y in pixels, and colour (3,) of 0..255. seed: of the scene's background, which near duplicates
     share. A greater count leaves the first ones as they are. side: of the image, pixels."""
     rng = np.random.default_rng([seed, 1])
-    made = []
+    shapes = []
     for _ in range(count):
         outline = _stroke(rng) if rng.random() < 0.5 else _shard(rng)
         corners = (outline + rng.uniform(REACH, 1 - REACH, 2)) * side
-        made.append((corners, rng.uniform(20, 255, 3).astype(np.float32)))
-    return made
+        shapes.append((corners, rng.uniform(20, 255, 3).astype(np.float32)))
+    return shapes
 
 
 def _stroke(rng: np.random.Generator) -> np.ndarray:

@@ -85,8 +85,8 @@ class Speaker:
         if not true:
             return ""
         first, second, relation = self._pick(true)
-        one, two = (self._object(scene, n, _required(n, focus)) for n in (first, second))
-        text = marked("relation", [first], f"{one} {self._pick(relation.words)} {two}")
+        subject, other = (self._object(scene, n, _required(n, focus)) for n in (first, second))
+        text = marked("relation", [first], f"{subject} {self._pick(relation.words)} {other}")
         rest = [n for n in range(len(things)) if n not in (first, second)]
         if rest and self.rng.random() < 0.75:
             text += f", and {self._object(scene, self._pick(rest))}"
@@ -95,10 +95,10 @@ class Speaker:
     def _in_the_middle(self, scene: Scene, boxes: Sequence[Box], focus: Focus | None) -> str:
         """An object and the two that it lies between, "" when none does clearly."""
         true = [
-            (middle, one, two)
-            for middle, one, two in permutations(range(len(boxes)), 3)
-            if (focus is None or focus[0] in (middle, one, two))
-            and lies_between(boxes[middle], boxes[one], boxes[two], self.side)
+            (middle, left, right)
+            for middle, left, right in permutations(range(len(boxes)), 3)
+            if (focus is None or focus[0] in (middle, left, right))
+            and lies_between(boxes[middle], boxes[left], boxes[right], self.side)
         ]
         if not true:
             return ""
@@ -114,8 +114,8 @@ class Speaker:
         groups = [
             (shared, same)
             for shared in self._shareable(model)
-            for own in [{name: getattr(model, name) for name in shared}.items()]
-            if len(same := [thing for thing in things if own <= vars(thing).items()]) > 1
+            for traits in [{name: getattr(model, name) for name in shared}.items()]
+            if len(same := [thing for thing in things if traits <= vars(thing).items()]) > 1
             if len(same) < len(things) and len(same) - 2 < len(self.world.counts)
         ]
         if not groups:

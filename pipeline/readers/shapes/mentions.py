@@ -34,22 +34,22 @@ def plain(text: str) -> str:
 
 def capitalised(text: str) -> str:
     """A caption, marks inside it or not, with a capital letter at its beginning."""
-    return _FIRST.sub(lambda found: found[1] + found[2].upper(), text, count=1)
+    return _FIRST.sub(lambda match: match[1] + match[2].upper(), text, count=1)
 
 
 def mentions(text: str) -> list[Mention]:
     """What the marks of a caption say, in the order in which they begin."""
-    found: list[Mention | None] = []
+    slots: list[Mention | None] = []
     open_marks: list[tuple[int, str, tuple[int, ...], int]] = []
     words = 0
     for piece in _PIECE.findall(text):
         if piece == "]":
-            place, kind, numbers, first = open_marks.pop()
-            found[place] = Mention(kind, numbers, first, words)
+            slot, kind, numbers, first = open_marks.pop()
+            slots[slot] = Mention(kind, numbers, first, words)
         elif mark := _OPEN.fullmatch(piece):
             numbers = tuple(map(int, mark[2].split("+")))
-            open_marks.append((len(found), mark[1], numbers, words))
-            found.append(None)
+            open_marks.append((len(slots), mark[1], numbers, words))
+            slots.append(None)
         else:
             words += 1
-    return [mention for mention in found if mention is not None]
+    return [mention for mention in slots if mention is not None]

@@ -23,10 +23,10 @@ def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
 def lies_between(middle: Box, first: Box, second: Box, side: int) -> bool:
     """Whether a box lies clearly between two others (all in pixels): its centre at most GAP of the
     side off the line through theirs, and along it MIDDLE of their distance or more from both."""
-    centre, one, two = (
+    centre, start, end = (
         np.array([box[0] + box[2], box[1] + box[3]]) / 2 for box in (middle, first, second)
     )
-    line, out = two - one, centre - one
+    line, out = end - start, centre - start
     length = float(np.hypot(*line))
     if length == 0:
         return False

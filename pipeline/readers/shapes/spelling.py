@@ -22,14 +22,14 @@ def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator)
     """The text with a share (0..1) of its words of LEAST letters or more misspelt. words: all that
     captions may say, in small letters; no slip is one of them, or one edit from another."""
 
-    def one(found: re.Match[str]) -> str:
-        word = found[0]
+    def misspelt(match: re.Match[str]) -> str:
+        word = match[0]
         if len(word) < LEAST or rng.random() >= share:
             return word
         slip = _slip(word.lower(), words, rng)
         return slip[0].upper() + slip[1:] if word[0].isupper() else slip
 
-    return _WORD.sub(one, text)
+    return _WORD.sub(misspelt, text)
 
 
 def edits(word: str) -> set[str]:
@@ -45,8 +45,8 @@ def edits(word: str) -> set[str]:
 def _slip(word: str, words: Set[str], rng: np.random.Generator) -> str:
     for _ in range(TRIES):
         edit = _EDITS[int(rng.integers(len(_EDITS)))]
-        place, letter = int(rng.integers(len(word))), int(rng.integers(len(ascii_lowercase)))
-        slip = edit(word[:place], word[place:], ascii_lowercase[letter])
+        index, letter = int(rng.integers(len(word))), int(rng.integers(len(ascii_lowercase)))
+        slip = edit(word[:index], word[index:], ascii_lowercase[letter])
         if slip not in words and edits(slip) & words == {word}:
             return slip
     return word

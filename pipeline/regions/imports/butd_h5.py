@@ -44,10 +44,10 @@ class ButdFile:
         self.spatial = "spatial_features" in file.names
         columns = {"image_bb": 4} | ({"spatial_features": 6} if self.spatial else {})
         for name, count in columns.items():
-            found = _array(file, name, (len(shape),)).shape
-            if found != (*shape[:-1], count):
+            sizes = _array(file, name, (len(shape),)).shape
+            if sizes != (*shape[:-1], count):
                 raise WorkbenchError(
-                    f"{path}: {name} {found} does not fit image_features {shape}: expected are "
+                    f"{path}: {name} {sizes} does not fit image_features {shape}: expected are "
                     f"{count} per box"
                 )
         self.starts, self.stops = self._bounds(file, shape)
@@ -56,9 +56,9 @@ class ButdFile:
 
     def values(self, name: str, row: int) -> np.ndarray:
         """(K, ...) float32 of the image in a row of this file."""
-        place = slice(self.starts[row], self.stops[row]) if self.flat else row
+        index = slice(self.starts[row], self.stops[row]) if self.flat else row
         with opened(self.path) as file:
-            return np.asarray(file[name][place], np.float32)
+            return np.asarray(file[name][index], np.float32)
 
     def _bounds(self, file: ArrayFile, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         if not self.flat:
@@ -137,10 +137,10 @@ def _size(place: str, boxes: np.ndarray, spatial: np.ndarray) -> tuple[int, int]
 
 
 def _array(file: ArrayFile, name: str, dims: tuple[int, ...], kinds: str = "f") -> Array:
-    found = file.array(name)
-    if found.dtype.kind not in kinds or len(found.shape) not in dims:
-        raise WorkbenchError(f"{found.place} of type {found.dtype} and shape {found.shape}")
-    return found
+    array = file.array(name)
+    if array.dtype.kind not in kinds or len(array.shape) not in dims:
+        raise WorkbenchError(f"{array.place} of type {array.dtype} and shape {array.shape}")
+    return array
 
 
 def _ids(path: Path, count: int) -> list[str]:
@@ -155,12 +155,12 @@ def _ids(path: Path, count: int) -> list[str]:
         if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
             raise WorkbenchError(f"{index}: not a mapping of ids to the rows 0 to {count - 1:,}")
         return sorted(values, key=values.__getitem__)
-    place = next((file for file in (text, names) if file.is_file()), None)
-    if place is None:
+    ids_file = next((file for file in (text, names) if file.is_file()), None)
+    if ids_file is None:
         raise WorkbenchError(
             f"{path}: no ids: looked for {text.name}, {names.name}, {index.name}", CONVERT
         )
-    listed = listed_ids(place)
+    listed = listed_ids(ids_file)
     if len(listed) != count:
         raise WorkbenchError(f"{path}: {len(listed):,} ids for {count:,} rows of the HDF5 file")
     return listed

@@ -49,8 +49,8 @@ class ImageMatcher:
     def match(self, names: Sequence[str], where: str) -> npt.NDArray[np.int64]:
         """(N,) the place in `names` that describes each image of the corpus; WorkbenchError for ids
         that occur twice or match no image or several, and images without an id."""
-        found = [self._described(name, self.rows(name)) for name in names]
-        rows = matched(where, found, self.image_ids, self.skip_others, HINT)
+        described = [self._described(name, self.rows(name)) for name in names]
+        rows = matched(where, described, self.image_ids, self.skip_others, HINT)
         inside = np.flatnonzero(rows >= 0)
         places = np.empty(len(self.image_ids), np.int64)
         places[rows[inside]] = inside

@@ -125,10 +125,10 @@ def _by_ids(
         if not per_caption or any(ids[i] != ids[i - i % repeats] for i in range(len(ids))):
             raise WorkbenchError(f"{where}: {len(ids):,} ids for {count:,} rows of the array")
         ids = ids[::repeats]
-    found = runs([line.strip() for line in ids], where)
-    names = list(found)
+    ranges = runs([line.strip() for line in ids], where)
+    names = list(ranges)
     places = matcher.match(names, where)
-    rows = (found[names[place]] for place in places)
+    rows = (ranges[names[index]] for index in places)
     return dict(zip(matcher.image_ids, rows, strict=True))
 
 
@@ -145,14 +145,14 @@ def _by_order(
             f"only a file {prefix.name}_ids.txt can say which images these are",
         )
     texts = captions.groupby("image_id", sort=False)
-    own = {name: [_plain(text) for text in group["text"]] for name, group in texts}
+    raw = {name: [_plain(text) for text in group["text"]] for name, group in texts}
     tokens = {name: [_plain(" ".join(t)) for t in group["tokens"]] for name, group in texts}
     for number, line in enumerate(lines):
-        name, place = images[number // per_image], number % per_image
-        choices = {*own.get(name, [])[place : place + 1], *tokens.get(name, [])[place : place + 1]}
+        name, index = images[number // per_image], number % per_image
+        choices = {*raw.get(name, [])[index : index + 1], *tokens.get(name, [])[index : index + 1]}
         if _plain(line) not in choices:
             raise WorkbenchError(
-                f"{prefix}_caps.txt, line {number + 1:,}: not caption {place + 1} of {name} in the "
+                f"{prefix}_caps.txt, line {number + 1:,}: not caption {index + 1} of {name} in the "
                 f"corpus: {line[:80]!r}",
                 f"the order differs; only a file {prefix.name}_ids.txt can tell the images",
             )

@@ -116,15 +116,15 @@ def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
 
 def runs(names: Sequence[str], where: str) -> Mapping[str, range]:
     """Consecutive places of each name; WorkbenchError for a name that comes back later."""
-    found: dict[str, range] = {}
+    ranges: dict[str, range] = {}
     back = []
-    for place, name in enumerate(names):
-        if name not in found:
-            found[name] = range(place, place + 1)
-        elif found[name].stop == place:
-            found[name] = range(found[name].start, place + 1)
+    for row, name in enumerate(names):
+        if name not in ranges:
+            ranges[name] = range(row, row + 1)
+        elif ranges[name].stop == row:
+            ranges[name] = range(ranges[name].start, row + 1)
         else:
             back.append(name)
     if back:
         raise WorkbenchError(f"{where}: ids more than once: {listing(dict.fromkeys(back))}")
-    return found
+    return ranges

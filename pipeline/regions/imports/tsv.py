@@ -71,7 +71,7 @@ class TsvRegions:
         matcher = ImageMatcher(corpus.images["image_id"].tolist(), corpus.skip_others)
         self.places = matcher.match([line.name for line in self.lines], str(path))
         self.order = np.argsort(self.places)
-        longest = max((self.lines[place] for place in self.places), key=lambda line: line.count)
+        longest = max((self.lines[index] for index in self.places), key=lambda line: line.count)
         self.most, self.most_name = longest.count, longest.place
 
     def read(self, row: int) -> ImageRegions:

@@ -84,8 +84,8 @@ class JoinedFisher:
             return cls({state.settings["kind"]: FisherVector.restore(state)})
         kinds: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in state.settings["kinds"]}
         for name, array in state.arrays.items():
-            kind, _, own = name.partition(".")
-            kinds[kind][own] = array
+            kind, _, key = name.partition(".")
+            kinds[kind][key] = array
         parts = {
             kind: FisherVector.restore(State({"kind": kind}, state.words, arrays))
             for kind, arrays in kinds.items()

@@ -72,17 +72,17 @@ class TfIdf:
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
         """The encoder of that state; WorkbenchError for another lemmatiser than it was fitted
         with."""
-        found = lemmatiser(state.settings["lemmatiser"], wordnet)
+        chosen = lemmatiser(state.settings["lemmatiser"], wordnet)
         needed = state.settings["provenance"]
-        if needed != found.provenance:
+        if needed != chosen.provenance:
             raise WorkbenchError(
                 f"the terms were made with the lemmatiser {' '.join(needed.values())}, "
-                f"but here it is {' '.join(found.provenance.values())}",
+                f"but here it is {' '.join(chosen.provenance.values())}",
                 "bring that one back (sentences.tfidf.lemmatiser, .wordnet), or encode the "
                 "sentences again with: dvc repro encode_sentences",
             )
         stop = frozenset(state.settings["stop_words"])
-        return cls(state.words, state.arrays["idf"], found, stop)
+        return cls(state.words, state.arrays["idf"], chosen, stop)
 
 
 def fit_tfidf(

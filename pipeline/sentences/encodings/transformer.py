@@ -56,8 +56,8 @@ class Transformer:
         """M captions to (M, dim) float32; zeros for a caption without a known word. Batches are of
         captions of like length, padded to the longest of the batch."""
         vectors = np.zeros((len(captions), self.dim), np.float32)
-        for rows, found in self._outputs(captions, "sentence_embedding"):
-            vectors[rows] = found
+        for rows, batch in self._outputs(captions, "sentence_embedding"):
+            vectors[rows] = batch
         return vectors
 
     def token_states(self, captions: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
@@ -66,15 +66,15 @@ class Transformer:
         0 for a caption without a known word. WorkbenchError for a network that gives none."""
         width = self._network[0].get_embedding_dimension()
         states = [np.zeros((0, width), np.float32)] * len(captions)
-        for rows, found in self._outputs(captions, None):
-            for row, one in zip(rows, found, strict=True):
-                if "token_embeddings" not in one:
+        for rows, outputs in self._outputs(captions, None):
+            for row, output in zip(rows, outputs, strict=True):
+                if "token_embeddings" not in output:
                     raise WorkbenchError(
                         f"{self._settings['model']}: gives vectors of texts alone, none of tokens",
                         "choose another sentences.transformer.model, or vse_infinity.words: gru",
                     )
-                there = one["attention_mask"].bool()  # the padding may be at either end
-                states[row] = one["token_embeddings"][there].float().cpu().numpy()
+                mask = output["attention_mask"].bool()  # the padding may be at either end
+                states[row] = output["token_embeddings"][mask].float().cpu().numpy()
         return np.concatenate(states), np.array(list(map(len, states)), np.int64)
 
     def _outputs(
@@ -126,11 +126,11 @@ class Transformer:
     def _is_known(self, word: str) -> bool:
         unknown = self._network.tokenizer.unk_token_id
         ids = self._network.tokenizer(word, add_special_tokens=False)["input_ids"]
-        return any(one != unknown for one in ids)
+        return any(number != unknown for number in ids)
 
 
-def _as_float32(module: Any, given: Any, found: dict[str, Any]) -> dict[str, Any]:
+def _as_float32(module: Any, inputs: Any, output: dict[str, Any]) -> dict[str, Any]:
     def wide(value: Any) -> Any:
         return value.float() if getattr(value, "dtype", None) is torch.bfloat16 else value
 
-    return {name: wide(value) for name, value in found.items()}
+    return {name: wide(value) for name, value in output.items()}
