@@ -32,19 +32,19 @@ def bidirectional_mean(gru: nn.GRU, rows: Tensor, numbers: Tensor, lengths: Tens
         inputs, input_bias = inputs.roll(width, 1), (input_bias + added).roll(width, 1)
         projected = torch.baddbmm(input_bias[:, None], rows.expand(2, -1, -1), inputs.mT)
         sources = numbers.to(rows.device).flatten()[places]
-        own = bias[:, 2 * width :]
-        return _BiGRU.apply(projected, recurrent, own, sources, places, sizes, numbers.shape)
+        new_bias = bias[:, 2 * width :]
+        return _BiGRU.apply(projected, recurrent, new_bias, sources, places, sizes, numbers.shape)
 
 
 def _steps(lengths: Tensor, width: int) -> tuple[Tensor, list[int]]:
     """Which of the flat (P, L) positions are read step after step, forwards and backwards (2, S),
     and how many sequences have not ended at each step, S in all; lengths: (P,) on the CPU."""
     sorted_lengths, order = lengths.sort(descending=True, stable=True)
-    there = torch.arange(width)[:, None] < sorted_lengths
-    step, rank = there.nonzero(as_tuple=True)
+    running = torch.arange(width)[:, None] < sorted_lengths
+    step, rank = running.nonzero(as_tuple=True)
     first = order[rank] * width
     places = torch.stack([first + step, first + sorted_lengths[rank] - 1 - step])
-    return places, [size for size in there.sum(1).tolist() if size]
+    return places, [size for size in running.sum(1).tolist() if size]
 
 
 class _BiGRU(torch.autograd.Function):
@@ -93,11 +93,11 @@ class _BiGRU(torch.autograd.Function):
 def _gather(gates: Tensor, projected: Tensor, bias: Tensor, sources: Tensor) -> None:
     """Write into the gates (2, S, 4 K) what does not depend on the states."""
     width = projected.shape[2] // 3
-    for own, rows, numbers, offset in zip(gates, projected, sources, bias, strict=True):
-        parts = own.split(GATHERED), numbers.split(GATHERED)  # parts that stay in a CPU's cache
+    for target, rows, numbers, offset in zip(gates, projected, sources, bias, strict=True):
+        parts = target.split(GATHERED), numbers.split(GATHERED)  # parts that stay in a CPU's cache
         for part, some in zip(*parts, strict=True):
             part[:, : 3 * width] = rows.index_select(0, some)
-        own[:, 3 * width :] = offset
+        target[:, 3 * width :] = offset
 
 
 def _inverse(places: Tensor, count: int) -> Tensor:
@@ -111,12 +111,12 @@ def _run(gates: Tensor, states: Tensor, weight: Tensor, sizes: list[int]) -> Non
     """Fill the states and finish the gates, step by step."""
     width = weight.shape[2]
     before: Tensor | None = None
-    for own, state in zip(gates.split(sizes, 1), states.split(sizes, 1), strict=True):
+    for gate, state in zip(gates.split(sizes, 1), states.split(sizes, 1), strict=True):
         if before is not None:
-            before = before[:, : own.shape[1]]
-            own[..., width:].baddbmm_(before, weight.mT)
-        new, reset, update, hidden = own.chunk(4, dim=-1)
-        own[..., width : 3 * width].sigmoid_()
+            before = before[:, : gate.shape[1]]
+            gate[..., width:].baddbmm_(before, weight.mT)
+        new, reset, update, hidden = gate.chunk(4, dim=-1)
+        gate[..., width : 3 * width].sigmoid_()
         # tanh, by the sigmoid, which PyTorch computes several times faster on a CPU
         new.addcmul_(reset, hidden).mul_(2).sigmoid_().mul_(2).sub_(1)
         if before is None:
@@ -169,10 +169,10 @@ def _run_back(
 def _row_sums(changes: Tensor, sources: Tensor, count: int) -> Tensor:
     """Sums (2, count, W) of the changes (2, S, W) that came from the same source (2, S). By
     sorting: adding row by row, as index_add does, is many times slower on a CPU."""
-    own = sources + count * torch.arange(2, device=sources.device)[:, None]
-    ends = torch.bincount(own.flatten(), minlength=2 * count).cumsum(0)
+    keys = sources + count * torch.arange(2, device=sources.device)[:, None]
+    ends = torch.bincount(keys.flatten(), minlength=2 * count).cumsum(0)
     starts = torch.cat([ends.new_zeros(1), ends[:-1]])
-    order = own.flatten().argsort(stable=True)
+    order = keys.flatten().argsort(stable=True)
     rows = changes.flatten(0, 1)
     sums = nn.functional.embedding_bag(order, rows, starts, mode="sum")
     return sums.view(2, count, -1)

@@ -100,8 +100,8 @@ def without_padding(vectors: Tensor, lengths: Tensor) -> Tensor:
     vectors = at_least_float32(vectors)
     if bool((lengths >= vectors.shape[1]).all()):
         return vectors
-    there = inside(lengths, vectors.shape[1], vectors.device)
-    return vectors.masked_fill(~there[..., None], 0.0)
+    present = inside(lengths, vectors.shape[1], vectors.device)
+    return vectors.masked_fill(~present[..., None], 0.0)
 
 
 def _inner_products(
@@ -143,8 +143,8 @@ class _GramCosines(torch.autograd.Function):
         ctx.save_for_backward(products, gram, norms)
         ctx.temperature = temperature
         cosines = products.new_empty(products.shape[0], *products.shape[2:])
-        own = () if norms is None else (norms,)
-        for result, product, matrix, *norm in _in_chunks(cosines, products, gram, *own):
+        of_norms = () if norms is None else (norms,)
+        for result, product, matrix, *norm in _in_chunks(cosines, products, gram, *of_norms):
             weights, _, _ = _relative_weights(product, temperature)
             if norm:
                 weights *= norm[0][..., None, None]
@@ -158,8 +158,8 @@ class _GramCosines(torch.autograd.Function):
         products, gram, norms = ctx.saved_tensors
         to_products, to_gram = torch.empty_like(products), torch.empty_like(gram)
         to_norms = None if norms is None else torch.empty_like(norms)
-        own = () if norms is None else (norms, to_norms)
-        for chunk in _in_chunks(products, gradient, gram, to_products, to_gram, *own):
+        of_norms = () if norms is None else (norms, to_norms)
+        for chunk in _in_chunks(products, gradient, gram, to_products, to_gram, *of_norms):
             _backward(ctx.temperature, *chunk)
         return to_products, to_gram, to_norms, None
 
@@ -215,10 +215,10 @@ def _backward(
     to_along, to_squares = to_along[:, None], to_squares[:, None]
     torch.matmul((weights * to_squares).flatten(2), weights.flatten(2).mT, out=to_gram)
     if norms is not None and to_norms is not None:
-        each = weights * torch.addcmul(products * to_along, spread, to_squares, value=2)
+        weighted = weights * torch.addcmul(products * to_along, spread, to_squares, value=2)
         # a vector of length zero is none to change: its products are zero
         tiny = torch.finfo(norms.dtype).tiny
-        torch.div(each.sum((2, 3)), norms.clamp_min(tiny), out=to_norms)
+        torch.div(weighted.sum((2, 3)), norms.clamp_min(tiny), out=to_norms)
     change = spread.mul_(2 * temperature * to_squares)
     change.addcmul_(products, temperature * to_along).mul_(weights)
     inward = (change * affinity).sum(2, keepdim=True).mul_(scale < 1 / SMALLEST_NORM)

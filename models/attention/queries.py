@@ -55,18 +55,18 @@ class RegionQueries:
 
     @torch.inference_mode()
     def of_image(self, image: Image.Image) -> Query:
-        found = self._of_regions(self.find_regions(image))
+        embedded = self._of_regions(self.find_regions(image))
 
         @torch.inference_mode()
         def rescore(ids: Sequence[str]) -> np.ndarray:
             words = stored_word_ids(self.files["captions"], ids, self.read.vocabulary)
-            return self.score(self.model, found, self._of_words(*words))[0].cpu().numpy()
+            return self.score(self.model, embedded, self._of_words(*words))[0].cpu().numpy()
 
-        return Query(self.image_vectors(self.model, found)[0].cpu().numpy(), rescore)
+        return Query(self.image_vectors(self.model, embedded)[0].cpu().numpy(), rescore)
 
     def _of_regions(self, regions: Regions) -> Embedded:
-        there = regions.to(self.device)
-        return self.model.embed_images(*there.tensors), there.counts
+        on_device = regions.to(self.device)
+        return self.model.embed_images(*on_device.tensors), on_device.counts
 
     def _of_words(self, tokens: Tensor, lengths: Tensor) -> Embedded:
         return self.model.embed_captions(tokens.to(self.device), lengths), lengths

@@ -42,7 +42,7 @@ def open_reader(
     require_boxes(opened.features, "a picture of attention")
     model = checkpoint.build(network).to(device)
     tokens = in_split(load_captions(inputs.captions), split)["tokens"]
-    words = [shown_words(own, opened.vocabulary) for own in tokens]
+    words = [shown_words(sentence, opened.vocabulary) for sentence in tokens]
     return AttentionReader(
         partial(view, model), opened.split(split), words, opened.vocabulary, device
     )

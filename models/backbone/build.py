@@ -18,12 +18,12 @@ def build_network(settings: ImageFeaturesConfig, seed: int, detector: Path) -> I
     try:
         network = weighted(settings.model, settings.weights, seed)
         kept = provenance(settings.model_dump(mode="json"), seed)
-        made = cut_network(network, settings, kept)
+        image_network = cut_network(network, settings, kept)
         if settings.weights == "detector":
-            load_body(made.backbone, settings.model, detector, "image_features")
+            load_body(image_network.backbone, settings.model, detector, "image_features")
     except BackboneError as error:
         raise WorkbenchError(f"image_features: {error}", "change it in params.yaml") from error
-    return made
+    return image_network
 
 
 def weighted(model: str, weights: str, seed: int) -> nn.Module:
@@ -46,5 +46,5 @@ def load_body(backbone: Backbone, model: str, detector: Path, section: str) -> N
             "give both the same ResNet, as fpn_resnet18 and resnet18",
         )
     body = {name.replace(BODY, "graph.", 1): value for name, value in state.items()}
-    own = backbone.state_dict()
-    load_strict(backbone, {name: value for name, value in body.items() if name in own})
+    needed = backbone.state_dict()
+    load_strict(backbone, {name: value for name, value in body.items() if name in needed})

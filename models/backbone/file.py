@@ -48,16 +48,16 @@ def read_network(path: Path) -> ImageNetwork:
             "image_features.source: network and run: dvc repro",
         )
     try:
-        given = dict(entry["settings"])
-        own = {name: value for name, value in given.items() if name != "seed"}
+        recorded = dict(entry["settings"])
+        fields = {name: value for name, value in recorded.items() if name != "seed"}
         # the weights are at hand; the path of a file that they came from is not kept
-        own |= {"weights": "random", "workers": 0}
-        settings = ImageNetworkConfig.whole({**UNNAMED, **own})
-        made = cut_network(classifier(settings.model, 0), settings, given)
-        load_strict(made.backbone, weights)
+        fields |= {"weights": "random", "workers": 0}
+        settings = ImageNetworkConfig.whole({**UNNAMED, **fields})
+        network = cut_network(classifier(settings.model, 0), settings, recorded)
+        load_strict(network.backbone, weights)
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path, first_line(error), KIND) from None
-    return made
+    return network
 
 
 def cut_network(

@@ -38,21 +38,21 @@ class GridBackbone(Backbone):
         self.grid = grid
         outputs = probe(self.graph, size)
         maps = [outputs[node] for node in self.nodes]
-        for layer, found in zip(layers, maps, strict=True):
-            if found.ndim != 4:
+        for layer, tensor in zip(layers, maps, strict=True):
+            if tensor.ndim != 4:
                 names = [name for name in _maps(network, size)[0] if "." not in name]
                 names = ["map"] if timm_networks.is_timm(network) else names
                 raise BackboneError(
                     f"layer {layer!r} gives a vector per image, regions are cells of a map; "
                     f"maps are: {listing(names, 20)}"
                 )
-            if found.shape[2] < grid[0] or found.shape[3] < grid[1]:
+            if tensor.shape[2] < grid[0] or tensor.shape[3] < grid[1]:
                 raise BackboneError(
-                    f"layer {layer!r} gives a map of {found.shape[2]} x {found.shape[3]}, which "
+                    f"layer {layer!r} gives a map of {tensor.shape[2]} x {tensor.shape[3]}, which "
                     f"has no {grid[0]} x {grid[1]} cells: lower regions.grid or raise the size"
                 )
-        self.sides = [(found.shape[2], found.shape[3]) for found in maps]
-        self.width = sum(found.shape[1] for found in maps)
+        self.sides = [(tensor.shape[2], tensor.shape[3]) for tensor in maps]
+        self.width = sum(tensor.shape[1] for tensor in maps)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, 3, S, S) normalised images to (B, R, D) float32."""
@@ -109,7 +109,7 @@ def _maps(network: nn.Module, size: int) -> tuple[list[str], bool]:
     for name, module in network.named_modules():
         if name and not isinstance(module, nn.AdaptiveAvgPool2d):
 
-            def keep(module: nn.Module, given: object, output: object, name: str = name) -> None:
+            def keep(module: nn.Module, inputs: object, output: object, name: str = name) -> None:
                 if not isinstance(output, Tensor):
                     return
                 kinds.append(output.ndim)

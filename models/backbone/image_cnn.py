@@ -41,7 +41,7 @@ def network_to_tune(
     if recorded != network.settings or digest != features.attributes.get("weights_sha256"):
         raise WorkbenchError(f"{path}: not the network that made {features.path}", OUT_OF_STEP)
     crops, settings = network.preprocessing, network.settings
-    found: Architecture = {
+    architecture: Architecture = {
         "image_model": settings["model"],
         "image_layers": ",".join(settings["layers"]),
         "image_pool": settings["pool"],
@@ -49,9 +49,9 @@ def network_to_tune(
         "image_crop": crops.crop,
         "image_dim": network.width,
     }
-    found |= {kept: settings[name] for name, kept in NAMED.items() if name in settings}
+    architecture |= {kept: settings[name] for name, kept in NAMED.items() if name in settings}
     check_size(network.backbone, crop, key)
-    return network, found
+    return network, architecture
 
 
 def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
@@ -86,8 +86,8 @@ def with_image_cnn(image_cnn: nn.Module | None = None, **sizes: Any) -> dict[str
     if image_cnn is None:
         layers, pool = sizes["image_layers"].split(","), sizes["image_pool"]
         image_cnn, _ = cut(classifier(sizes["image_model"], 0), layers, pool, crops.crop)
-    own = {name: sizes[name] for name in sizes if name == "image_dim" or name[:6] != "image_"}
-    return own | {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
+    kept = {name: sizes[name] for name in sizes if name == "image_dim" or name[:6] != "image_"}
+    return kept | {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
 
 
 def crops_of(
@@ -95,9 +95,9 @@ def crops_of(
 ) -> Preprocessing:
     """How images become crops for the network of an architecture, with its entries `image_...`;
     resize, crop: pixels; None: those of the architecture."""
-    given = {name: str(architecture[kept]) for name, kept in NAMED.items() if kept in architecture}
+    named = {name: str(architecture[kept]) for name, kept in NAMED.items() if kept in architecture}
     views = str(architecture.get("image_views", "center"))
-    published = preprocessing_of(str(architecture["image_model"]), None, views, **given)
+    published = preprocessing_of(str(architecture["image_model"]), None, views, **named)
     resize = int(resize or architecture["image_resize"])
     return replace(published, resize=resize, crop=int(crop or architecture["image_crop"]))
 

@@ -74,10 +74,10 @@ def accelerate(
 def _fold_sequence(modules: nn.Sequential) -> int:
     """Fold within a block that torchvision keeps whole, such as Conv2dNormActivation."""
     folded = 0
-    for place in range(len(modules) - 1):
-        convolution, norm = modules[place], modules[place + 1]
+    for index in range(len(modules) - 1):
+        convolution, norm = modules[index], modules[index + 1]
         if isinstance(convolution, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
-            modules[place] = fuse_conv_bn_eval(convolution, norm)
-            modules[place + 1] = nn.Identity()
+            modules[index] = fuse_conv_bn_eval(convolution, norm)
+            modules[index + 1] = nn.Identity()
             folded += 1
     return folded

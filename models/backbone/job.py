@@ -34,19 +34,19 @@ def network_job(
 ) -> FeatureJob:
     """Features that a cut network makes of the images. detector: the file for weights `detector`;
     network: the file to keep the network in, None for nowhere."""
-    made = build_network(settings, seed, detector)
+    image_network = build_network(settings, seed, detector)
     attributes: dict[str, str | int | float] = {
         "model": settings.model,
         "layer": ",".join(settings.layers),
-        "weights_sha256": weights_digest(made.backbone),
-        "params": json.dumps(made.settings),
+        "weights_sha256": weights_digest(image_network.backbone),
+        "params": json.dumps(image_network.settings),
         "corpus_sha256": images_digest(images),
     }
     if network is not None:
-        write_network(network, made)  # before it is accelerated in place
-    datasets = {"features": ((made.width,), "float16")}
-    given = made, images, runtime, attributes, datasets, settings, settings
-    return extraction_job(*given, section="image_features", max_pixels=max_pixels)
+        write_network(network, image_network)  # before it is accelerated in place
+    datasets = {"features": ((image_network.width,), "float16")}
+    arguments = image_network, images, runtime, attributes, datasets, settings, settings
+    return extraction_job(*arguments, section="image_features", max_pixels=max_pixels)
 
 
 def extraction_job(

@@ -34,8 +34,8 @@ def classifier(name: str, seed: int) -> nn.Module:
         if name.startswith(timm_networks.PREFIX):
             return timm_networks.build(name).eval()
         if name in NETWORKS:
-            made: nn.Module = NETWORKS.load(name)()
-            return made.eval()
+            network: nn.Module = NETWORKS.load(name)()
+            return network.eval()
         return zoo.get_model(name, weights=None).eval()
 
 
@@ -54,14 +54,14 @@ def _check_model(name: str) -> None:
 
 def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load a state dict; BackboneError where a name or shape differs from the network's."""
-    own = network.state_dict()
+    expected = network.state_dict()
     # Counters of batches seen: absent from files older than PyTorch 0.4.1, unused in evaluation.
-    missing = [k for k in own if k not in state and not k.endswith("num_batches_tracked")]
-    unexpected = [key for key in state if key not in own]
+    missing = [k for k in expected if k not in state and not k.endswith("num_batches_tracked")]
+    unexpected = [key for key in state if key not in expected]
     misfits = [
-        f"{key} {tuple(state[key].shape)} for {tuple(own[key].shape)}"
-        for key in own
-        if key in state and state[key].shape != own[key].shape
+        f"{key} {tuple(state[key].shape)} for {tuple(expected[key].shape)}"
+        for key in expected
+        if key in state and state[key].shape != expected[key].shape
     ]
     groups = {"missing": missing, "unexpected": unexpected, "of another shape": misfits}
     problems = [
@@ -69,7 +69,7 @@ def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
     ]
     if problems:
         raise BackboneError("the state dict does not fit the model; " + "; ".join(problems))
-    network.load_state_dict({**own, **state})
+    network.load_state_dict({**expected, **state})
 
 
 def weights_digest(network: nn.Module) -> str:
@@ -134,10 +134,10 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
         if getattr(module, "inplace", False):  # would overwrite a layer that was asked for
             module.inplace = False  # type: ignore[assignment]
     wanted = {node: node for node in nodes}
-    found = create_feature_extractor(
+    extractor = create_feature_extractor(
         traced.network, wanted, suppress_diff_warning=True, tracer_kwargs=traced.tracing
     ).eval()
-    graph = fx.GraphModule(found, found.eval_graph)
+    graph = fx.GraphModule(extractor, extractor.eval_graph)
     for node in graph.graph.nodes:
         if node.kwargs.get("inplace"):
             node.update_kwarg("inplace", False)
@@ -180,7 +180,7 @@ def _alias(network: nn.Module, layer: str) -> str:
     if isinstance(network, zoo.VGG | zoo.AlexNet) and layer in aliases:
         part, kind, number = aliases[layer]
         modules = enumerate(network.get_submodule(part).children())
-        return f"{part}.{[place for place, m in modules if isinstance(m, kind)][number]}"
+        return f"{part}.{[index for index, m in modules if isinstance(m, kind)][number]}"
     if isinstance(network, zoo.ResNet) and layer == "pool5":
         return "avgpool"
     return layer

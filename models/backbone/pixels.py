@@ -48,11 +48,11 @@ class PixelRows:
         budget: int = MEMORY_BUDGET,
         max_pixels: int | None = None,
     ) -> None:
-        places = pd.Index(images["image_id"]).get_indexer(pd.Index(image_ids))
-        lost = [name for name, place in zip(image_ids, places, strict=True) if place < 0]
+        rows = pd.Index(images["image_id"]).get_indexer(pd.Index(image_ids))
+        lost = [name for name, row in zip(image_ids, rows, strict=True) if row < 0]
         if lost:
             raise WorkbenchError(f"{len(lost)} images are not in the table: {listing(lost)}")
-        table = images.iloc[places]
+        table = images.iloc[rows]
         check_aspect(table)
         self.files = ImageFiles(table, max_pixels)
         self.preprocessing, self.flip = preprocessing, flip
@@ -70,25 +70,25 @@ class PixelRows:
         side = self.preprocessing.crop
         corners, mirrored = generator.random((len(rows), 2)), generator.random(len(rows)) < 0.5
         crops = np.empty((len(rows), 3, side, side), np.uint8)
-        own = share(len(rows))  # the rest is another process's, and stays as it is
-        for place, image in enumerate(self.resized(rows[own]), own.start):
+        span = share(len(rows))  # the rest is another process's, and stays as it is
+        for index, image in enumerate(self.resized(rows[span]), span.start):
             room = np.array(image.shape[:2]) - side + 1
-            top, left = (corners[place] * room).astype(int)
+            top, left = (corners[index] * room).astype(int)
             cut = image[top : top + side, left : left + side]
-            cut = cut[:, ::-1] if self.flip and mirrored[place] else cut
-            crops[place] = self.preprocessing.planes(cut)
+            cut = cut[:, ::-1] if self.flip and mirrored[index] else cut
+            crops[index] = self.preprocessing.planes(cut)
         return torch.from_numpy(crops)
 
     def resized(self, rows: np.ndarray) -> list[Pixels]:
         """B images (H, W, 3) uint8 RGB, resized; WorkbenchError names all that cannot be had."""
         run = map if self.pool is None else self.pool.map
-        found = list(run(self._resized, rows.tolist()))
-        problems = [image.message for image in found if isinstance(image, WorkbenchError)]
+        results = list(run(self._resized, rows.tolist()))
+        problems = [image.message for image in results if isinstance(image, WorkbenchError)]
         if problems:
             raise WorkbenchError(
                 listing(problems, 5), "check the files, then run: dvc repro -f prepare_corpus"
             )
-        return [image for image in found if not isinstance(image, WorkbenchError)]
+        return [image for image in results if not isinstance(image, WorkbenchError)]
 
     def _resized(self, row: int) -> Pixels | WorkbenchError:
         """One image from memory or from its file, or what is wrong with it."""

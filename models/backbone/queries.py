@@ -20,17 +20,17 @@ def feature_extractor(
 ) -> Callable[[Image.Image], torch.Tensor]:
     """A function from an RGB image to its features (1, D) float32 on the CPU, rounded as `stored`.
     WorkbenchError where another network made the stored ones, or an image is a ribbon."""
-    made = read_network(network)
-    if weights_digest(made.backbone) != stored.attributes.get("weights_sha256"):
+    image_network = read_network(network)
+    if weights_digest(image_network.backbone) != stored.attributes.get("weights_sha256"):
         raise WorkbenchError(f"{stored.path}: not made by the network of {network}", OUT_OF_STEP)
     # compiling would take longer than a single image ever gives back
-    precision, crop = made.settings["precision"], made.preprocessing.crop
-    forward = accelerate(made.backbone, device, precision, False, 1, crop)
+    precision, crop = image_network.settings["precision"], image_network.preprocessing.crop
+    forward = accelerate(image_network.backbone, device, precision, False, 1, crop)
 
     def features(image: Image.Image) -> torch.Tensor:
         check_aspect(image)
-        crops = torch.from_numpy(made.preprocessing.crops(image))[None].to(device)
-        views = torch.cat([forward(view) for view in made.preprocessing.inputs(crops)])
+        crops = torch.from_numpy(image_network.preprocessing.crops(image))[None].to(device)
+        views = torch.cat([forward(view) for view in image_network.preprocessing.inputs(crops)])
         mean = views.mean(0, keepdim=True).cpu().numpy()
         # rounded as the corpus's were
         return torch.from_numpy(checked("query", mean, stored.dtype(), ["the image"])).float()

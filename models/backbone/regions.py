@@ -31,41 +31,41 @@ def grid_job(
     seed: int,
 ) -> FeatureJob:
     """Regions that are the cells of a network's feature map; detector: for weights `detector`."""
-    made = build_grid(settings, seed, detector)
-    assert isinstance(made.backbone, GridBackbone)
+    network = build_grid(settings, seed, detector)
+    assert isinstance(network.backbone, GridBackbone)
     attributes = described(
         images,
-        settings.model_dump(mode="json") | {"network": made.settings},
+        settings.model_dump(mode="json") | {"network": network.settings},
         model=settings.network.model,
-        layer=",".join(made.settings["layers"]),
-        weights=weights_digest(made.backbone),
+        layer=",".join(network.settings["layers"]),
+        weights=weights_digest(network.backbone),
     )
-    cells, sizes = made.backbone.cells(), images[["width", "height"]].to_numpy()
-    datasets = region_datasets(len(cells), made.width)
-    given = made, images, runtime, attributes, datasets, settings.network, settings
+    cells, sizes = network.backbone.cells(), images[["width", "height"]].to_numpy()
+    datasets = region_datasets(len(cells), network.width)
+    arguments = network, images, runtime, attributes, datasets, settings.network, settings
 
     def arrays(rows: Rows, features: npt.NDArray[np.float32]) -> dict[str, Array]:
-        boxes = grid_boxes(cells, made.preprocessing, sizes[rows])
+        boxes = grid_boxes(cells, network.preprocessing, sizes[rows])
         regions = zip(map(tuple, sizes[rows].tolist()), boxes, features, strict=True)
         return packed([ImageRegions(*of_image) for of_image in regions], *features.shape[1:])
 
-    return extraction_job(*given, section="regions", max_pixels=max_pixels, arrays=arrays)
+    return extraction_job(*arguments, section="regions", max_pixels=max_pixels, arrays=arrays)
 
 
 def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> ImageNetwork:
     """The network of regions.network: its backbone is a GridBackbone, its width D of a cell."""
-    own = settings.network
+    spec = settings.network
     try:
-        network = weighted(own.model, own.weights, seed)
-        crops = preprocessing_of(own.model, own.size, "center", own.resize, own.normalisation)
-        layers = own.layers or (last_map(network, crops.crop),)
+        network = weighted(spec.model, spec.weights, seed)
+        crops = preprocessing_of(spec.model, spec.size, "center", spec.resize, spec.normalisation)
+        layers = spec.layers or (last_map(network, crops.crop),)
         backbone, _ = cut(network, layers, "mean", crops.crop)
-        if own.weights == "detector":
+        if spec.weights == "detector":
             if detector is None:
                 raise WorkbenchError("regions.network.weights = detector needs --detector")
-            load_body(backbone, own.model, detector, "regions.network")
+            load_body(backbone, spec.model, detector, "regions.network")
         grid = GridBackbone(network, backbone, layers, settings.grid, crops.crop)
     except BackboneError as error:
         raise WorkbenchError(f"regions.network: {error}", "change it in params.yaml") from error
-    kept = provenance(own.model_dump(mode="json") | {"layers": list(layers)}, seed)
+    kept = provenance(spec.model_dump(mode="json") | {"layers": list(layers)}, seed)
     return ImageNetwork(kept, grid.eval(), grid.width, crops)

@@ -48,10 +48,10 @@ def build(name: str, weights: str | None = None) -> nn.Module:
     from timm import create_model
 
     file = {"file": weights} if weights else None
-    made: nn.Module = create_model(
+    network: nn.Module = create_model(
         name.removeprefix(PREFIX), pretrained=bool(weights), pretrained_cfg_overlay=file
     )
-    return made
+    return network
 
 
 def data_config(name: str) -> dict[str, Any]:
@@ -60,8 +60,8 @@ def data_config(name: str) -> dict[str, Any]:
     from timm.models import get_pretrained_cfg
 
     config = get_pretrained_cfg(name.removeprefix(PREFIX))
-    found: dict[str, Any] = resolve_data_config(pretrained_cfg=config.to_dict() if config else {})
-    return found
+    values: dict[str, Any] = resolve_data_config(pretrained_cfg=config.to_dict() if config else {})
+    return values
 
 
 def published_file(name: str) -> tuple[str, str] | None:
@@ -88,8 +88,8 @@ class Whole(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Any, Tensor]:
         """(B, 3, H, W) to the maps or tokens, and to (B, D)."""
-        found = self.network.forward_features(images)
-        return found, self.network.forward_head(found, pre_logits=True)
+        features = self.network.forward_features(images)
+        return features, self.network.forward_head(features, pre_logits=True)
 
 
 class Named(nn.Module):
@@ -119,14 +119,14 @@ class Named(nn.Module):
         """(B, 3, H, W) normalised images to (B, D), the vector before the classifier."""
         if self.whole:
             both = self.network(images)
-            found, vector = both[0], both[1]
+            features, vector = both[0], both[1]
         else:
-            found = self.network.forward_features(images)
-            vector = self.network.forward_head(found, pre_logits=True)
+            features = self.network.forward_features(images)
+            vector = self.network.forward_head(features, pre_logits=True)
         if self.to_map is not None:
-            self.map(self.to_map(found))
+            self.map(self.to_map(features))
         if hasattr(self, "token"):
-            self.token(found[:, 0])
+            self.token(features[:, 0])
         if hasattr(self, "joint"):
             network = self.network.network if self.whole else self.network
             self.joint(network.get_classifier()(vector))
@@ -158,16 +158,16 @@ def split_norms(network: nn.Module) -> nn.Module:
 def _map_of(network: Any, size: int) -> Callable[[Tensor], Tensor] | None:
     """From what forward_features gives to (B, C, H, W); None where it has no such map."""
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-        found = network.forward_features(torch.zeros(1, 3, size, size))
-    if not isinstance(found, Tensor):
+        features = network.forward_features(torch.zeros(1, 3, size, size))
+    if not isinstance(features, Tensor):
         return None
-    if found.ndim == 4:
-        if found.shape[1] == network.num_features:
+    if features.ndim == 4:
+        if features.shape[1] == network.num_features:
             return lambda maps: maps
-        last = found.shape[3] == network.num_features
+        last = features.shape[3] == network.num_features
         return (lambda maps: maps.permute(0, 3, 1, 2)) if last else None
     prefix = getattr(network, "num_prefix_tokens", 0)
     rows, columns = getattr(getattr(network, "patch_embed", None), "grid_size", None) or (0, 0)
-    if found.ndim != 3 or not rows or rows * columns != found.shape[1] - prefix:
+    if features.ndim != 3 or not rows or rows * columns != features.shape[1] - prefix:
         return None
     return lambda tokens: tokens[:, prefix:].transpose(1, 2).unflatten(2, (rows, columns))

@@ -39,8 +39,8 @@ def published_state(model: str, weights: str) -> dict[str, Tensor] | None:
         return read_state_dict(weights)
     if model in NETWORKS:
         raise _unpublished(model)
-    own = timm_state if model.startswith(timm_networks.PREFIX) else imagenet_state
-    return own(model)
+    fetch = timm_state if model.startswith(timm_networks.PREFIX) else imagenet_state
+    return fetch(model)
 
 
 def _unpublished(model: str) -> WorkbenchError:

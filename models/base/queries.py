@@ -72,8 +72,8 @@ def query_files(name: str) -> Files:
     """The files that a model's queries need, where dvc.yaml has them: those of its scoring, and
     what its queries.py names in BESIDE. WorkbenchError for a model that takes no queries."""
     _maker(name)
-    own: Any = offered(name, "queries", "BESIDE")
-    places = {key: MADE_BY[key] for key in own or ()}
+    keys: Any = offered(name, "queries", "BESIDE")
+    places = {key: MADE_BY[key] for key in keys or ()}
     beside = {key: stage_paths(stage, (option,))[option] for key, (stage, option) in places.items()}
     return stage_paths("score", FILES, name) | beside
 
@@ -100,11 +100,11 @@ def caption_embedder(name: str, device: torch.device) -> tuple[CaptionEmbedder, 
 def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]:
     """What is searched with its scores (N,); the `count` nearest alone where a model rescores.
     index: (N, K) embeddings with their ids, perhaps an approximate index, which finds `count`."""
-    found, scores = index.candidates(query.vector, count)
+    candidates, scores = index.candidates(query.vector, count)
     if query.rescore is None:
-        return found, scores
+        return candidates, scores
     rows = best(scores, count)
-    near = Index([found.ids[row] for row in rows], found.embeddings[rows])
+    near = Index([candidates.ids[row] for row in rows], candidates.embeddings[rows])
     return near, query.rescore(near.ids)
 
 
@@ -129,9 +129,9 @@ class VectorQueries:
     def of_image(self, image: Image.Image) -> Query:
         """The query of an RGB image, read as the corpus's were; WorkbenchError for another network
         than the corpus's."""
-        given = self.image(image)
+        inputs = self.image(image)
         with torch.inference_mode():
-            vectors = embedded_images(self.network, given.to(self.device))
+            vectors = embedded_images(self.network, inputs.to(self.device))
         return Query(vectors[0].cpu().numpy())
 
 

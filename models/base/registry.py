@@ -58,19 +58,19 @@ def offered(name: str, part: str, function: str) -> Callable[..., Any] | None:
     if not (FOLDER / name / f"{part}.py").is_file():
         return None
     module = importlib.import_module(f"models.{name}.{part}")
-    found: Callable[..., Any] | None = getattr(module, function, None)
-    return found
+    attribute: Callable[..., Any] | None = getattr(module, function, None)
+    return attribute
 
 
 def required(
     name: str, part: str, function: str, problem: str, hint: str = ""
 ) -> Callable[..., Any]:
     """As `offered`, but a model without the function is a problem, which names the `able` ones."""
-    found = offered(name, part, function)
-    if found is None:
+    attribute = offered(name, part, function)
+    if attribute is None:
         able = ", ".join(models_with(part, function))
         raise WorkbenchError(problem.format(name=name, able=able), hint)
-    return found
+    return attribute
 
 
 def models_with(part: str, function: str) -> list[str]:

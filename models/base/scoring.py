@@ -34,8 +34,8 @@ def score_vectors(model: Any, split: Split, device: torch.device) -> SplitScores
 
 def embedded_images(model: Any, images: Any) -> torch.Tensor:
     """The embeddings (B, K) of a source's images."""
-    made: torch.Tensor = model.embed_images(*tensors_of(images))
-    return made
+    vectors: torch.Tensor = model.embed_images(*tensors_of(images))
+    return vectors
 
 
 def tensors_of(images: Any) -> tuple[torch.Tensor, ...]:

@@ -20,20 +20,20 @@ class Tower:
 
     def example(self, batch: int, length: int, generator: torch.Generator) -> dict[str, Any]:
         """Random inputs of `batch` rows and, where captions have any length, `length` words."""
-        made = {}
+        inputs = {}
         for name, value in self.inputs.items():
             shape = [batch, *value.shape[1:]]
             if name in self.words:
                 shape[1] = length
             if name in self.lengths:
-                made[name] = torch.randint(1, length + 1, (batch,), generator=generator)
-                made[name][0] = length
+                inputs[name] = torch.randint(1, length + 1, (batch,), generator=generator)
+                inputs[name][0] = length
             elif value.is_floating_point():
-                made[name] = torch.randn(shape, generator=generator)
+                inputs[name] = torch.randn(shape, generator=generator)
             else:
                 drawn = torch.randint(0, self.largest[name], shape, generator=generator)
-                made[name] = drawn.to(value.dtype)
-        return made
+                inputs[name] = drawn.to(value.dtype)
+        return inputs
 
 
 class ImageTower(nn.Module):

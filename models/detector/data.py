@@ -34,7 +34,7 @@ class DetectionBatch:
     truths: list[GroundTruth]
 
     def to(self, device: torch.device) -> "DetectionBatch":
-        truths = [GroundTruth(*(v.to(device) for v in vars(one).values())) for one in self.truths]
+        truths = [GroundTruth(*(v.to(device) for v in vars(part).values())) for part in self.truths]
         return DetectionBatch([image.to(device) for image in self.images], truths)
 
 
@@ -119,7 +119,7 @@ def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) 
     attributes that only other splits than training have."""
     table, pictures = load_boxes(boxes), load_images(images)
     _check_boxes(boxes, table, pictures)
-    number = {name: place + 1 for place, name in enumerate(labels.objects)}
+    number = {name: index + 1 for index, name in enumerate(labels.objects)}
     known = table[table["object"].isin(labels.objects)]
     by_image = {str(name): rows for name, rows in known.groupby("image_id")}
     chosen = in_split(pictures, split)
@@ -138,7 +138,7 @@ def _ground_truth(
     """The objects in some rows of the boxes table, clipped to an image of width and height."""
     boxes = torch.tensor(rows[["x1", "y1", "x2", "y2"]].to_numpy(np.float32))
     boxes = boxes.clamp(torch.zeros(4), torch.tensor([*size, *size], dtype=torch.float32))
-    named = np.array([[name in own for name in attributes] for own in rows["attributes"]])
+    named = np.array([[name in names for name in attributes] for names in rows["attributes"]])
     return GroundTruth(
         boxes,
         torch.tensor([classes[name] for name in rows["object"]]),
@@ -164,8 +164,8 @@ def _check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
     for what, bad in wrong.items():
         rows = zip(np.flatnonzero(bad), boxes[bad].itertuples(), strict=True)
         named = [
-            f"row {row}, image {one.image_id}: {one.x1:g} {one.y1:g} {one.x2:g} {one.y2:g}"
-            for row, one in rows
+            f"row {row}, image {box.image_id}: {box.x1:g} {box.y1:g} {box.x2:g} {box.y2:g}"
+            for row, box in rows
         ]
         problems += [f"{len(named)} boxes {what}: {listing(named, 3)}"] if named else []
     if problems:

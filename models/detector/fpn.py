@@ -56,8 +56,8 @@ class FPNDetector(nn.Module):
             scale = target["boxes"].new_tensor(ratios(image, shape))
             scaled.append({**target, "boxes": target["boxes"] * scale})
         proposals, terms = self.rpn(batch, maps, scaled)
-        own = {"objectness": "loss_objectness", "proposal_box": "loss_rpn_box_reg"}
-        named = {name: terms[theirs] for name, theirs in own.items()}
+        keys = {"objectness": "loss_objectness", "proposal_box": "loss_rpn_box_reg"}
+        named = {name: terms[key] for name, key in keys.items()}
         return named | self.roi_heads.losses(maps, proposals, batch.image_sizes, scaled)
 
     @torch.no_grad()
@@ -66,14 +66,14 @@ class FPNDetector(nn.Module):
         (AttributeRoIHeads.describe). images: uint8 RGB (3, H, W), any sizes, on the model's device;
         only those of one size share a batch. Call in evaluation mode."""
         outputs: dict[int, RegionOutput] = {}
-        for places in alike(images):
-            batch, maps = self.maps([images[place] for place in places])
+        for indices in alike(images):
+            batch, maps = self.maps([images[index] for index in indices])
             proposals, _ = self.rpn(batch, maps)
-            found = self.roi_heads.describe(maps, proposals, batch.image_sizes)
-            scale = found[0].boxes.new_tensor(ratios(images[places[0]], batch.image_sizes[0]))
-            own = [output._replace(boxes=output.boxes / scale) for output in found]
-            outputs.update(zip(places, own, strict=True))
-        return [outputs[place] for place in range(len(images))]
+            regions = self.roi_heads.describe(maps, proposals, batch.image_sizes)
+            scale = regions[0].boxes.new_tensor(ratios(images[indices[0]], batch.image_sizes[0]))
+            rescaled = [output._replace(boxes=output.boxes / scale) for output in regions]
+            outputs.update(zip(indices, rescaled, strict=True))
+        return [outputs[index] for index in range(len(images))]
 
     def maps(self, images: Sequence[Tensor]) -> tuple[ImageList, dict[str, Tensor]]:
         """Images as the network takes them, and the pyramid's maps (B, channels, H', W') by name:
@@ -97,10 +97,10 @@ class FPNDetector(nn.Module):
 
 
 def alike(images: Sequence[Tensor]) -> Iterable[list[int]]:
-    """The places of the images (3, H, W) of each size."""
+    """The indices of the images (3, H, W) of each size."""
     groups: dict[torch.Size, list[int]] = {}
-    for place, image in enumerate(images):
-        groups.setdefault(image.shape, []).append(place)
+    for index, image in enumerate(images):
+        groups.setdefault(image.shape, []).append(index)
     return groups.values()
 
 

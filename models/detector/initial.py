@@ -26,20 +26,20 @@ def random_detector(settings: DetectorConfig, labels: Labels, seed: int) -> nn.M
 def detector_of_file(settings: DetectorConfig) -> tuple[nn.Module, DetectorDescription]:
     """The detector in the file that `weights` names: one of this program's, or a state dict."""
     path = Path(settings.weights)
-    own = is_detector_file(path)
-    network, validation = _of_own_file(settings, path) if own else (_of_others(settings, path), {})
+    ours = is_detector_file(path)
+    network, validation = _of_own_file(settings, path) if ours else (_of_others(settings, path), {})
     params, inputs = {"detector": decisive(settings)}, {"weights_sha256": sha256_file(path)}
     return network, describe(network, "file", params, inputs, validation)
 
 
 def _of_own_file(settings: DetectorConfig, path: Path) -> tuple[nn.Module, dict[str, float]]:
-    network, made = load_detector(path)
-    if made.architecture != settings.architecture:
+    network, file = load_detector(path)
+    if file.architecture != settings.architecture:
         raise WorkbenchError(
-            f"{path}: holds a {made.architecture}, detector.architecture = {settings.architecture}",
-            f"set detector.architecture to {made.architecture} in params.yaml",
+            f"{path}: holds a {file.architecture}, detector.architecture = {settings.architecture}",
+            f"set detector.architecture to {file.architecture} in params.yaml",
         )
-    return network, made.validation
+    return network, file.validation
 
 
 def _of_others(settings: DetectorConfig, path: Path) -> nn.Module:

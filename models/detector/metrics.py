@@ -54,10 +54,10 @@ def detection_metrics(
     the precision envelope, a second detection of an object is wrong); attributes: of the objects
     found and having n attributes, the share of true ones among the n with the largest scores.
     """
-    found = [detections(output) for output in outputs]
-    correct = [hits(one, truth) for one, truth in zip(found, truths, strict=True)]
-    labels = np.concatenate([one.labels.numpy() for one in found])
-    scores = np.concatenate([one.scores.numpy() for one in found])
+    detected = [detections(output) for output in outputs]
+    correct = [hits(part, truth) for part, truth in zip(detected, truths, strict=True)]
+    labels = np.concatenate([part.labels.numpy() for part in detected])
+    scores = np.concatenate([part.scores.numpy() for part in detected])
     right = np.concatenate([(owner >= 0).numpy() for owner in correct])
     true = np.concatenate([truth.labels.numpy() for truth in truths])
     precisions = [
@@ -68,7 +68,7 @@ def detection_metrics(
     return {
         "recall": hit / max(len(true), 1),
         "map": float(np.mean(precisions)) if precisions else 0.0,
-        "attributes": _attribute_precision(outputs, found, correct, truths, threshold),
+        "attributes": _attribute_precision(outputs, detected, correct, truths, threshold),
     }
 
 
@@ -106,17 +106,17 @@ def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> fl
 
 def _attribute_precision(
     outputs: Sequence[RegionOutput],
-    found: Sequence[Detections],
+    detected: Sequence[Detections],
     owners: Sequence[Tensor],
     truths: Sequence[GroundTruth],
     threshold: float,
 ) -> float:
     """`attributes` of detection_metrics; owners: of each image, what `hits` gives."""
     right = total = 0
-    for output, one, owner, truth in zip(outputs, found, owners, truths, strict=True):
-        kept = (owner >= 0) & (one.scores >= threshold)
+    for output, part, owner, truth in zip(outputs, detected, owners, truths, strict=True):
+        kept = (owner >= 0) & (part.scores >= threshold)
         wanted = truth.attributes[owner[kept]].bool()
-        order = output.attribute_scores[one.rows[kept]].argsort(1, descending=True)
+        order = output.attribute_scores[part.rows[kept]].argsort(1, descending=True)
         ranked = wanted.gather(1, order)
         first = torch.arange(ranked.shape[1]) < wanted.sum(1, keepdim=True)
         right += int((ranked & first).sum())

@@ -57,10 +57,10 @@ def pyramid(name: str, sizes: FPNSizes) -> BackboneWithFPN:
     widths = [body.inplanes // 2 ** (3 - layer) for layer in range(sizes.layers)]
     layers = {f"layer{layer + 1}": str(layer) for layer in range(sizes.layers)}
     extra = LastLevelMaxPool() if sizes.pooled_level else None
-    made = BackboneWithFPN(body, layers, widths, sizes.channels, extra_blocks=extra)
+    network = BackboneWithFPN(body, layers, widths, sizes.channels, extra_blocks=extra)
     if extra is None:
-        made.fpn.extra_blocks = None  # torchvision reads None as "max-pooled level"
-    return made
+        network.fpn.extra_blocks = None  # torchvision reads None as "max-pooled level"
+    return network
 
 
 def proposal_network(sizes: FPNSizes) -> RegionProposalNetwork:

@@ -41,8 +41,8 @@ def region_finder(
 
     def regions(image: Image.Image) -> Regions:
         check_aspect(image)
-        found = regions_of([np.array(image)], detect, chosen, device)
-        arrays = packed(found, *stored.shape()[1:])
+        selected = regions_of([np.array(image)], detect, chosen, device)
+        arrays = packed(selected, *stored.shape()[1:])
         boxes, sizes = torch.from_numpy(arrays["boxes"]), torch.from_numpy(arrays["sizes"]).float()
         # rounded as the corpus's were
         features = checked("query", arrays["features"], stored.dtype(), ["the image"])
@@ -54,10 +54,10 @@ def region_finder(
 
 def _settings(stored: FeatureFile) -> RegionsConfig:
     try:
-        given = dict(json.loads(str(stored.attributes.get("params"))))
-        source = given["source"]
+        recorded = dict(json.loads(str(stored.attributes.get("params"))))
+        source = recorded["source"]
         if source == "detector":
-            return RegionsConfig.whole({**given, **UNREAD})
+            return RegionsConfig.whole({**recorded, **UNREAD})
     except (ValueError, TypeError, KeyError, ValidationError):
         raise WorkbenchError(f"{stored.path}: does not say how regions were selected") from None
     whence = "are cells of a grid" if source == "grid" else f"come from another tool ({source})"

@@ -30,9 +30,9 @@ def select_regions(
     many) and at most `maximum`. Anderson et al. 2018, section 3.1 and their extraction code (36
     fixed; or 10 to 100 at 0.2). iou: threshold of NMS.
     """
-    found = confidences(output, iou)
-    count = min(max(int((found >= threshold).sum()), minimum), maximum)
-    return found.argsort(descending=True, stable=True)[:count]
+    confidence = confidences(output, iou)
+    count = min(max(int((confidence >= threshold).sum()), minimum), maximum)
+    return confidence.argsort(descending=True, stable=True)[:count]
 
 
 def confidences(output: RegionOutput, iou: float = 0.3) -> Tensor:

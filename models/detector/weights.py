@@ -103,5 +103,5 @@ def foreign_detector(
 
 def rows(state: Mapping[str, Tensor], names: Sequence[str]) -> int:
     """First size of the tensor under one of the names, perhaps with a prefix; 0 without one."""
-    found = [value for name, value in state.items() if name.endswith(tuple(names)) and value.ndim]
-    return len(found[0]) if found else 0
+    values = [value for name, value in state.items() if name.endswith(tuple(names)) and value.ndim]
+    return len(values[0]) if values else 0

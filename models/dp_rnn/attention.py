@@ -32,11 +32,11 @@ def view(model: DPRNN, regions: Sequence[Tensor], caption: Sequence[Tensor]) -> 
     else:
         score = model.score(images, captions)
     length, count = int(caption[1][0]), int(regions[2][0])
-    each = zip(model.towers, model.networks(), images, captions, strict=True)
+    towers = zip(model.towers, model.networks(), images, captions, strict=True)
     shares = {
-        name: own.pair_shares(one, other, model.use_recurrence)[0]
-        for name, own, one, other in each
-        if own.match.weighs
+        name: network.pair_shares(left, right, model.use_recurrence)[0]
+        for name, network, left, right in towers
+        if network.match.weighs
     }
     return AttentionView(
         score.item(),

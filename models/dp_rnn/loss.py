@@ -15,8 +15,8 @@ class NetworksLoss(nn.Module):
 
     def __init__(self, rankings: Mapping[str, RankingLoss], reduction: str = "sum") -> None:
         super().__init__()
-        each = {name: PairLoss(ranking, reduction) for name, ranking in rankings.items()}
-        self.pairs = nn.ModuleDict(each)
+        losses = {name: PairLoss(ranking, reduction) for name, ranking in rankings.items()}
+        self.pairs = nn.ModuleDict(losses)
 
     def forward(
         self,
@@ -27,7 +27,7 @@ class NetworksLoss(nn.Module):
         """The losses of one batch, a scalar by the name of each network. networks: of each its
         scores (B, B), images in rows, and (B, B) bool which of them it computed; groups: (B,),
         related: (B, B) as in PairLoss."""
-        each = zip(self.pairs.items(), networks, strict=True)
+        paired = zip(self.pairs.items(), networks, strict=True)
         return {
-            name: loss(scores, groups, there, related) for (name, loss), (scores, there) in each
+            name: loss(scores, groups, known, related) for (name, loss), (scores, known) in paired
         }

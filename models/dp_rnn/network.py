@@ -79,24 +79,24 @@ class DPRNN(nn.Module):
 
     def image_vectors(self, images: Sides) -> Tensor:
         """(N, towers x K), whose products with `caption_vectors` are the towers' S_em together."""
-        each = zip(self.networks(), images, strict=True)
-        return torch.cat([tower.image_sums(side) for tower, side in each], dim=1)
+        towers = zip(self.networks(), images, strict=True)
+        return torch.cat([tower.image_sums(side) for tower, side in towers], dim=1)
 
     def caption_vectors(self, captions: Sides) -> Tensor:
         """(M, towers x K)."""
-        each = zip(self.networks(), captions, strict=True)
-        return torch.cat([tower.caption_sums(side) for tower, side in each], dim=1)
+        towers = zip(self.networks(), captions, strict=True)
+        return torch.cat([tower.caption_sums(side) for tower, side in towers], dim=1)
 
     def score(self, images: Sides, captions: Sides) -> Tensor:
         """Similarity (N, M) without recurrence, the mean of the towers."""
-        each = zip(self.networks(), images, captions, strict=True)
-        return torch.stack([tower.score(own, other) for tower, own, other in each]).mean(0)
+        towers = zip(self.networks(), images, captions, strict=True)
+        return torch.stack([tower.score(left, right) for tower, left, right in towers]).mean(0)
 
     def score_selected(self, images: Sides, captions: Sides, selected: Tensor) -> Tensor:
         """Similarity with recurrence (M, S) of captions and images numbered `selected` (M, S), the
         mean of the towers."""
-        each = zip(self.networks(), images, captions, strict=True)
-        scores = [tower.score_selected(own, other, selected) for tower, own, other in each]
+        towers = zip(self.networks(), images, captions, strict=True)
+        scores = [tower.score_selected(left, right, selected) for tower, left, right in towers]
         return torch.stack(scores).mean(0)
 
     def forward(
@@ -117,11 +117,11 @@ class DPRNN(nn.Module):
         """
         images = divide(self.embed_images, features, positions, counts)
         captions = divide(self.embed_captions, tokens, lengths)
-        each = zip(self.networks(), images, captions, strict=True)
+        towers = zip(self.networks(), images, captions, strict=True)
         if not self.use_recurrence:
-            return [tower.all_pairs(own, other, divide) for tower, own, other in each]
+            return [tower.all_pairs(left, right, divide) for tower, left, right in towers]
         chosen = groups, self.candidates, divide
-        return [tower.selected_pairs(own, other, *chosen) for tower, own, other in each]
+        return [tower.selected_pairs(left, right, *chosen) for tower, left, right in towers]
 
     def networks(self) -> list[OrientedTower]:
         """The towers: word before object."""

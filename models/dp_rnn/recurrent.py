@@ -64,8 +64,8 @@ def content_codes(rows: Tensor, lengths: Tensor) -> Tensor:
     flat = bits.long().reshape(*rows.shape[:2], -1)
     places = torch.arange(flat[0].numel(), device=rows.device).reshape(flat.shape[1:])
     values = _mixed(flat + 7 * places + 1)
-    there = inside(lengths, rows.shape[1], rows.device)
-    return _mixed((values.sum(-1) % _WORD * there).sum(-1))
+    present = inside(lengths, rows.shape[1], rows.device)
+    return _mixed((values.sum(-1) % _WORD * present).sum(-1))
 
 
 def _mixed(codes: Tensor) -> Tensor:

@@ -67,8 +67,8 @@ class OrientedTower(nn.Module):
         self.match = MultiAttention(dim, orientation, temperature, beta, raw, lse)
         # Eq. 14's word weights. The object-oriented similarity has none in it and an argmax and a
         # choice pass no gradient on: there they keep their start.
-        own = orientation == "object"
-        self.word_attention = SelfAttention(dim, beta_words, learns=False) if own else None
+        by_object = orientation == "object"
+        self.word_attention = SelfAttention(dim, beta_words, learns=False) if by_object else None
         self.recurrent = RecurrentVisualEmbedding(dim) if recurrent else None
 
     def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Side:
@@ -121,9 +121,9 @@ class OrientedTower(nn.Module):
             return self.word_weights(captions)
         if not recurrent:
             return self.match.attention(images.vectors, images.lengths)
-        own = torch.arange(len(images.lengths), device=images.vectors.device)[:, None]
-        order = self.order(images, captions, own)
-        shares = self.match.attention(self.reread(images, order, own)[:, 0], images.lengths)
+        selected = torch.arange(len(images.lengths), device=images.vectors.device)[:, None]
+        order = self.order(images, captions, selected)
+        shares = self.match.attention(self.reread(images, order, selected)[:, 0], images.lengths)
         return torch.zeros_like(shares).scatter(1, order[:, 0], shares)
 
     def score_selected(self, images: Side, captions: Side, selected: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ class OrientedTower(nn.Module):
 
     def all_pairs(self, images: Side, captions: Side, divide: Divide = undivided) -> PairScores:
         """A batch's scores without recurrence: every pair is computed."""
-        scores = divide(lambda *own: self.score(Side(*own), captions), *images)
+        scores = divide(lambda *side: self.score(Side(*side), captions), *images)
         return PairScores(scores, torch.ones_like(scores, dtype=torch.bool))
 
     def selected_pairs(
@@ -173,7 +173,7 @@ class OrientedTower(nn.Module):
             early = self.image_sums(images) @ self.caption_sums(captions).T
             selected, valid = select_early(early, groups, candidates)
         chosen = divide(
-            lambda own, *side: self.score_selected(images, Side(*side), own), selected, *captions
+            lambda rows, *side: self.score_selected(images, Side(*side), rows), selected, *captions
         ).masked_fill(~valid, 0.0)
         empty = chosen.new_zeros(early.shape)
         # added, not put: a column without enough candidates may name its own image twice
@@ -185,8 +185,8 @@ def select_early(early: Tensor, groups: Tensor, candidates: int) -> tuple[Tensor
     """For each caption the numbers (B, S) of its image, first, and the others of the largest early
     scores, none of its group; and which are valid (B, S). early: (B, B) S_em, images in rows;
     groups: (B,)."""
-    own = torch.arange(len(groups), device=early.device)[:, None]
+    images = torch.arange(len(groups), device=early.device)[:, None]
     others = early.masked_fill(groups[:, None] == groups[None, :], -torch.inf).T
     best = others.topk(min(candidates, len(groups) - 1), dim=1)
-    valid = torch.cat([torch.ones_like(own, dtype=torch.bool), best.values > -torch.inf], dim=1)
-    return torch.cat([own, best.indices], dim=1), valid
+    valid = torch.cat([torch.ones_like(images, dtype=torch.bool), best.values > -torch.inf], dim=1)
+    return torch.cat([images, best.indices], dim=1), valid

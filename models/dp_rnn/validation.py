@@ -45,16 +45,16 @@ def validate(model: DPRNN, split: Split, device: torch.device, shortlist: int) -
 
 def alone(model: DPRNN, name: str) -> DPRNN:
     """One of the networks as a model of its own, with the same weights in memory."""
-    own = copy(model)
-    own._modules = {"towers": nn.ModuleDict({name: model.towers[name]})}
-    return own
+    single = copy(model)
+    single._modules = {"towers": nn.ModuleDict({name: model.towers[name]})}
+    return single
 
 
 def judge_networks(found: Validation, history: Sequence[Row]) -> EpochVerdict:
     """Of each network the largest rsum is the best; its equal scores are a collapse. The columns of
     the curve are those of the average of all, beside the rsum of each."""
-    each = {name: validation_columns(scores) for name, scores in found.scores.items()}
-    rsums = {name: columns["val_rsum"] for name, columns in each.items()}
+    by_network = {name: validation_columns(scores) for name, scores in found.scores.items()}
+    rsums = {name: columns["val_rsum"] for name, columns in by_network.items()}
     matrices = [scores.matrix for scores in found.scores.values()]
     # the mean, as the paper averages its networks
     both = replace(next(iter(found.scores.values())), scores=np.stack(matrices).mean(0))
@@ -62,10 +62,10 @@ def judge_networks(found: Validation, history: Sequence[Row]) -> EpochVerdict:
     collapsed = ""
     for name, scores in found.scores.items():
         improved = all(rsums[name] > row[f"val_{name}_rsum"] for row in history)
-        if is_collapsed(scores, each[name], improved):
+        if is_collapsed(scores, by_network[name], improved):
             collapsed = (
                 f"the {name} network's validation scores are nearly equal (standard deviation "
-                f"{each[name]['val_spread']:.2g}), its rsum is {rsums[name]:.1f}"
+                f"{by_network[name]['val_spread']:.2g}), its rsum is {rsums[name]:.1f}"
             )
     return EpochVerdict(
         columns | {f"val_{name}_rsum": rsum for name, rsum in rsums.items()} | found.entropies,
@@ -97,5 +97,5 @@ def entropy_share(weights: Tensor, counts: Tensor) -> Tensor:
     """Entropies of weights (B, L) over the first counts (B,), as shares of the entropy of even
     weights: 1 is even, 0 is all on one; rows with fewer than two places are left out."""
     several = counts > 1
-    own = weights[several].double()
-    return torch.special.entr(own).sum(1) / counts[several].double().log()
+    rows = weights[several].double()
+    return torch.special.entr(rows).sum(1) / counts[several].double().log()

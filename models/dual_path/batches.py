@@ -27,8 +27,8 @@ class ImageBatch:
         return len(self.groups)
 
     def to(self, device: torch.device) -> "ImageBatch":
-        given = {name: part for name, part in vars(self).items() if part is not None}
-        return ImageBatch(**{name: part.to(device) for name, part in given.items()})
+        parts = {name: part for name, part in vars(self).items() if part is not None}
+        return ImageBatch(**{name: part.to(device) for name, part in parts.items()})
 
 
 class ImageBatches:

@@ -27,23 +27,23 @@ def by_cluster(
     rows = features.rows(images["image_id"].tolist())
     features.verify("features")
     points = torch.from_numpy(features.read(rows)).to(device)
-    found = kmeans(points, k, seed=seed, **KMEANS)
-    distinct = {"distinct_vectors": count_distinct(points)} if found.empty else {}
-    present, classes = np.unique(found.labels.cpu().numpy(), return_inverse=True)
+    clusters = kmeans(points, k, seed=seed, **KMEANS)
+    distinct = {"distinct_vectors": count_distinct(points)} if clusters.empty else {}
+    present, classes = np.unique(clusters.labels.cpu().numpy(), return_inverse=True)
     return PseudoClasses(
         image_ids=images["image_id"].tolist(),
         classes=classes.astype(np.int64),
-        centres=found.centres.cpu().numpy()[present],
-        inertia=found.inertia,
+        centres=clusters.centres.cpu().numpy()[present],
+        inertia=clusters.inertia,
         attributes={
             "source": "kmeans",
             "features_sha256": features.sha256,
             **distinct,
-            "clusters": len(found.sizes),
-            "empty": found.empty,
-            "inertia": found.inertia[-1],
-            "iterations": len(found.reseeded),
-            "reseeded": sum(found.reseeded),
-            "converged": int(found.converged),
+            "clusters": len(clusters.sizes),
+            "empty": clusters.empty,
+            "inertia": clusters.inertia[-1],
+            "iterations": len(clusters.reseeded),
+            "reseeded": sum(clusters.reseeded),
+            "converged": int(clusters.converged),
         },
     )

@@ -72,17 +72,17 @@ class InstanceLoss(nn.Module):
         columns (F,) of the labels (F,), which may repeat."""
         if not self.sampled:
             return features @ self.weight.T, labels
-        own = labels.unique()
-        drawn = self.draw(own)
-        chosen = torch.cat([own, drawn])
-        # Classes of the batch are certain; of the C - own others each is drawn with the same
-        # probability, drawn / (C - own). Less its logarithm, the sum of exponentials has the full
+        present = labels.unique()
+        drawn = self.draw(present)
+        chosen = torch.cat([present, drawn])
+        # The U classes of the batch are certain; of the C - U others each is drawn with the same
+        # probability, drawn / (C - U). Less its logarithm, the sum of exponentials has the full
         # one as its expectation.
         added = features.new_zeros(len(chosen))
         if len(drawn):
-            added[len(own) :] = math.log((len(self.weight) - len(own)) / len(drawn))
+            added[len(present) :] = math.log((len(self.weight) - len(present)) / len(drawn))
         logits = features @ functional.embedding(chosen, self.weight).T + added
-        return logits, torch.searchsorted(own, labels)
+        return logits, torch.searchsorted(present, labels)
 
     def draw(self, own: Tensor) -> Tensor:
         """(min(sampled, C - U),) different classes, none of the U in `own` (U,), which is sorted.
@@ -101,7 +101,7 @@ def distinct_integers(count: int, limit: int) -> Tensor:
     """(count,) different integers of [0, limit), every set equally likely; time as for `count`."""
     if 2 * count > limit:
         return torch.randperm(limit)[:count]
-    found = torch.empty(0, dtype=torch.int64)
-    while len(found) < count:
-        found = torch.cat([found, torch.randint(limit, (2 * (count - len(found)),))]).unique()
-    return found[torch.randperm(len(found))[:count]]
+    drawn = torch.empty(0, dtype=torch.int64)
+    while len(drawn) < count:
+        drawn = torch.cat([drawn, torch.randint(limit, (2 * (count - len(drawn)),))]).unique()
+    return drawn[torch.randperm(len(drawn))[:count]]

@@ -92,7 +92,7 @@ def phases_of(
     stage II has no choice of stage I. data: training and validation split, by what
     images are (`features` or `pixels`); labels: (N,) classes of the training images."""
 
-    def made(phase: DualPathPhaseConfig) -> Phase:
+    def phase_of(phase: DualPathPhaseConfig) -> Phase:
         train, val = data[phase.images]
         return Phase(
             name=phase.name,
@@ -108,7 +108,7 @@ def phases_of(
         )
 
     run = [phase for phase in config.phases if phase.epochs]
-    return [made(phase) for phase in run]
+    return [phase_of(phase) for phase in run]
 
 
 def objective(weights: Any) -> Objective:
@@ -118,7 +118,7 @@ def objective(weights: Any) -> Objective:
     def loss(model: Trained, batch: ImageBatch) -> Watched:
         vectors = model.network(batch.images, batch.captions, divided)
         errors: dict[str, torch.Tensor] = {}
-        found = model.loss(*vectors, batch.groups, batch.labels, terms, errors, batch.related)
-        return Watched(found, errors)
+        total = model.loss(*vectors, batch.groups, batch.labels, terms, errors, batch.related)
+        return Watched(total, errors)
 
     return loss

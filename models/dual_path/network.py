@@ -61,13 +61,13 @@ class DualPath(SeesPixels):
 
     def modules_of(self, part: str) -> list[nn.Module]:
         """The modules whose weights belong to one of PARTS; none where there is no image CNN."""
-        found: dict[str, list[nn.Module | None]] = {
+        modules: dict[str, list[nn.Module | None]] = {
             "text": [self.text.blocks, self.text_head],
             "words": [self.text.words],
             "image_head": [self.image_head],
             "image_cnn": [self.image_cnn],
         }
-        return [module for module in found[part] if module is not None]
+        return [module for module in modules[part] if module is not None]
 
     def train(self, mode: bool = True) -> "DualPath":
         """Set training mode, except for frozen parts."""

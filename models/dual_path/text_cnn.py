@@ -33,8 +33,8 @@ class TextCNN(nn.Module):
         self.words = nn.Embedding(vocabulary_size, word_dim, padding_idx=0)
         blocks, inputs = [], word_dim
         for stage, count in enumerate(counts):
-            for place in range(count):
-                stride = 2 if stage and not place else 1
+            for block in range(count):
+                stride = 2 if stage and not block else 1
                 blocks.append(TextBlock(inputs, width << stage, expansion, stride))
                 inputs = (width << stage) * expansion
         self.blocks = nn.Sequential(*blocks)
@@ -64,8 +64,8 @@ class TextBlock(nn.Module):
         else:
             steps = [_convolution(inputs, width, 1), _convolution(width, width, 2, stride)]
             steps.append(_convolution(width, outputs, 1))
-        for place in range(len(steps) - 1, 0, -1):
-            steps.insert(place, nn.ReLU())
+        for index in range(len(steps) - 1, 0, -1):
+            steps.insert(index, nn.ReLU())
         self.body = nn.Sequential(*steps)
         same = inputs == outputs and stride == 1
         self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride)

@@ -30,9 +30,9 @@ class _RecurrentWords(nn.Module):
 
     @property
     def recurrent(self) -> nn.RNNBase:
-        found = self.get_submodule(self.cell)
-        assert isinstance(found, nn.RNNBase)
-        return found
+        network = self.get_submodule(self.cell)
+        assert isinstance(network, nn.RNNBase)
+        return network
 
 
 def draw_gates(network: nn.RNNBase) -> None:
@@ -94,9 +94,9 @@ def packed_gru(gru: nn.GRU, inputs: PackedSequence) -> tuple[PackedSequence, Ten
             ended.append(state[size:])
             state = state[:size]
         recurrent = functional.linear(state, to_state, state_bias)
-        own, other = step.chunk(3, 1), recurrent.chunk(3, 1)
-        reset, update = (torch.sigmoid(other[gate] + own[gate]) for gate in (0, 1))
-        new = torch.tanh(own[2] + other[2] * reset)
+        of_input, of_state = step.chunk(3, 1), recurrent.chunk(3, 1)
+        reset, update = (torch.sigmoid(of_state[gate] + of_input[gate]) for gate in (0, 1))
+        new = torch.tanh(of_input[2] + of_state[2] * reset)
         state = (state - new) * update + new
         states.append(state)
     last = torch.cat([*ended, state][::-1])

@@ -44,6 +44,6 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, temperature: float) ->
         )
         for value, is_pair in zip(row, true, strict=True):
             if is_pair:
-                own = math.exp(value / temperature)
-                total -= math.log(own / (own + below))
+                positive = math.exp(value / temperature)
+                total -= math.log(positive / (positive + below))
     return total

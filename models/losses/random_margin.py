@@ -25,8 +25,8 @@ class RandomMargin(RankingLoss):
         shares = drawn(len(anchors), int(self.calls)).to(scores.device)
         self.calls += self.training
         _, columns = negatives.nonzero(as_tuple=True)  # row by row
-        own = (counts.cumsum(0) - counts)[anchors] + (shares * counts[anchors]).long()
-        against = scores[anchors, columns[own]]
+        chosen = (counts.cumsum(0) - counts)[anchors] + (shares * counts[anchors]).long()
+        against = scores[anchors, columns[chosen]]
         return (self.margin - scores[anchors, positives] + against).clamp_min(0).sum()
 
 
@@ -43,5 +43,5 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> floa
         for value, is_pair in zip(row, true, strict=True)
         if is_pair and any(others)
     ]
-    each = zip(hinges, drawn(len(hinges), 0).tolist(), strict=True)
-    return sum(max(0.0, limit + asked[int(share * len(asked))]) for (limit, asked), share in each)
+    draws = zip(hinges, drawn(len(hinges), 0).tolist(), strict=True)
+    return sum(max(0.0, limit + asked[int(share * len(asked))]) for (limit, asked), share in draws)

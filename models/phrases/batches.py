@@ -87,10 +87,10 @@ class PhraseBatches:
         if self.mined is not None and self.negatives is not None:
             wanted, none = np.full_like(phrases, self.sampled), np.zeros(0, np.int64)
             hard = self.negatives.draw(phrases, wanted, none, rng)
-            own = torch.from_numpy(self.mined.phrases[hard][:, None] == phrases)
+            negative = torch.from_numpy(self.mined.phrases[hard][:, None] == phrases)
             vectors = torch.cat([vectors, self.mined.vectors(hard)])
-            same = torch.cat([pairs, ~own])  # what is a negative of one phrase may fit another
-            pairs = torch.cat([pairs, torch.zeros_like(own)])
+            same = torch.cat([pairs, ~negative])  # what is a negative of one phrase may fit another
+            pairs = torch.cat([pairs, torch.zeros_like(negative)])
         related = related.astype(np.int32)  # products of int8 could overflow
         alike = torch.eye(len(vectors), dtype=torch.bool)
         alike[: len(regions), : len(regions)] = dense(related @ related.T)

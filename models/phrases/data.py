@@ -83,10 +83,10 @@ def training_pairs(opened: OpenedPhrases, truth: Path, seed: int) -> PhrasePairs
     rows = opened.tables.of_split("train")
     regions = distinct_regions(opened.tables.boxes, list(dict.fromkeys(rows["image_id"])))
     texts = sorted(set(rows["text"]))
-    place = {text: number for number, text in enumerate(texts)}
+    codes = {text: number for number, text in enumerate(texts)}
     named = zip(rows["text"], rows["image_id"], rows["chain"], strict=True)
     both = sorted(
-        {(place[text], region) for text, *key in named for region in regions.of_chain[tuple(key)]}
+        {(codes[text], region) for text, *key in named for region in regions.of_chain[tuple(key)]}
     )
     phrases, places = np.array(both).T
     shape = len(regions.ids), len(texts)

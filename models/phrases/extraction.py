@@ -38,21 +38,21 @@ class Sources:
     def look(self, images: Sequence[Tensor], ids: Sequence[str]) -> tuple[View, list[Proposed]]:
         """A view of B images, uint8 RGB (3, H, W) on the device, and the proposals of each."""
         view = self.describer.see(images)
-        found = [
-            Proposed(*(part[: self.number] for part in own if part is not None))
-            for own in self._proposed(view, images, ids)
+        kept = [
+            Proposed(*(part[: self.number] for part in group if part is not None))
+            for group in self._proposed(view, images, ids)
         ]
         if self.proposer is not self.describer:
-            vectors = view.features([own.boxes for own in found])
-            found = [own._replace(features=f) for own, f in zip(found, vectors, strict=True)]
-        return view, found
+            vectors = view.features([group.boxes for group in kept])
+            kept = [group._replace(features=f) for group, f in zip(kept, vectors, strict=True)]
+        return view, kept
 
     def _proposed(self, view: View, images: Sequence[Tensor], ids: Sequence[str]) -> list[Proposed]:
         if self.file is not None:
             sizes = [(image.shape[-1], image.shape[-2]) for image in images]
             read = [self.file(name, size) for name, size in zip(ids, sizes, strict=True)]
             device = images[0].device
-            return [Proposed(*(torch.from_numpy(a).to(device) for a in own)) for own in read]
+            return [Proposed(*(torch.from_numpy(a).to(device) for a in arrays)) for arrays in read]
         assert self.proposer is not None, "boxes come from a file or from a proposer"
         seen: Any = view if self.proposer is self.describer else self.proposer.see(images)
         proposed: list[Proposed] = seen.proposals()
@@ -110,39 +110,39 @@ def extract_boxes(
     with Progress("proposals", len(ids), "images", done=done) as progress:
         for batch in decode_ahead(source, settings.features.workers, "phrases.features"):
             names = [ids[row] for row in batch.rows]
-            own = [regions_of[row] for row in batch.rows]
-            given = [torch.from_numpy(regions.boxes[rows]).to(device) for rows in own]
+            per_image = [regions_of[row] for row in batch.rows]
+            boxes = [torch.from_numpy(regions.boxes[rows]).to(device) for rows in per_image]
             with torch.inference_mode():
                 pictures = as_tensors(batch.pictures, device)
-                view, found = sources.look(pictures, names)
-                none = [name for name, one in zip(names, found, strict=True) if not len(one.boxes)]
+                view, kept = sources.look(pictures, names)
+                none = [name for name, one in zip(names, kept, strict=True) if not len(one.boxes)]
                 if none:
                     raise WorkbenchError(
                         f"no proposals in image {none[0]}",
                         "train the detector longer, or see phrases.proposals.source",
                     )
-                vectors = torch.cat(view.features(given))
+                vectors = torch.cat(view.features(boxes))
             sizes = [(picture.shape[1], picture.shape[0]) for picture in batch.pictures]
-            rows = np.concatenate(own)
+            rows = np.concatenate(per_image)
             if len(rows):
                 truth.write(rows, features=vectors.float().cpu().numpy())
-            proposals.write(batch.rows, **_packed(found, sizes, sources.number))
+            proposals.write(batch.rows, **_packed(kept, sizes, sources.number))
             progress.update(len(batch.rows))
 
 
 def _packed(
-    found: Sequence[Proposed], sizes: Sequence[tuple[int, int]], number: int
+    proposed: Sequence[Proposed], sizes: Sequence[tuple[int, int]], number: int
 ) -> dict[str, np.ndarray]:
     """The datasets' rows of B images: zeros beyond the counts."""
-    assert found[0].features is not None, "proposals have vectors"
-    shapes = proposal_datasets(number, found[0].features.shape[1])
+    assert proposed[0].features is not None, "proposals have vectors"
+    shapes = proposal_datasets(number, proposed[0].features.shape[1])
     arrays = {
-        name: np.zeros((len(found), *row), "float32" if name == "features" else kind)
+        name: np.zeros((len(proposed), *row), "float32" if name == "features" else kind)
         for name, (row, kind) in shapes.items()
     }
-    for row, (own, size) in enumerate(zip(found, sizes, strict=True)):
-        count = len(own.boxes)
+    for row, (group, size) in enumerate(zip(proposed, sizes, strict=True)):
+        count = len(group.boxes)
         arrays["counts"][row], arrays["sizes"][row] = count, size
-        for name, values in own._asdict().items():
+        for name, values in group._asdict().items():
             arrays[name][row, :count] = values.float().cpu().numpy()
     return arrays

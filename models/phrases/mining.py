@@ -36,21 +36,21 @@ def mine(
     wanted = by_image(data, owners, len(names))
     places = opened.proposals.rows(names.tolist())
     boxes, counts = (opened.proposals.read(places, name) for name in ("boxes", "counts"))
-    regions_of, found = rows_of_images(owners, len(names)), []
+    regions_of, hard = rows_of_images(owners, len(names)), []
     for image, vectors in enumerate(
         embedded_proposals(network, opened.proposals, names.tolist(), device)
     ):
-        own, here = wanted[image], regions_of[image]
-        if not len(own):
+        codes, here = wanted[image], regions_of[image]
+        if not len(codes):
             continue
-        related = data.related[here][:, own].toarray() > 0  # (G, U) boxes of this image
-        truth = (regions[here] @ phrases[own].T).cpu().numpy()
+        related = data.related[here][:, codes].toarray() > 0  # (G, U) boxes of this image
+        truth = (regions[here] @ phrases[codes].T).cpu().numpy()
         nearest = np.where(related, truth, -np.inf).max(0)
-        scores = (vectors @ phrases[own].T).cpu().numpy()
+        scores = (vectors @ phrases[codes].T).cpu().numpy()
         near = overlaps(boxes[image, : counts[image]], data.boxes[here]) >= settings.overlap
         slots, columns = np.nonzero((scores > nearest) & ~(near.astype(np.int32) @ related > 0))
-        found.append(np.stack([np.full_like(slots, places[image]), slots, own[columns]], 1))
-    return kept(np.concatenate(found), opened.proposals, settings.negatives, seed)
+        hard.append(np.stack([np.full_like(slots, places[image]), slots, codes[columns]], 1))
+    return kept(np.concatenate(hard), opened.proposals, settings.negatives, seed)
 
 
 def by_image(data: PhrasePairs, owners: np.ndarray, count: int) -> list[np.ndarray]:

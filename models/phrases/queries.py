@@ -56,10 +56,10 @@ def localise(
         )
     proposer = maker if maker.proposes else detector_views(files["detector"], device)
     sources = Sources(maker, proposer, None, settings.proposals.number)
-    _, found = sources.look(as_tensors([np.array(image)], device), [name])
-    if not len(found[0].boxes) or found[0].features is None:
+    _, proposed = sources.look(as_tensors([np.array(image)], device), [name])
+    if not len(proposed[0].boxes) or proposed[0].features is None:
         raise WorkbenchError("the detector proposes no box in this image")
-    features = found[0].features.float().cpu().numpy()
+    features = proposed[0].features.float().cpu().numpy()
     # rounded as the vectors of the corpus were
     features = checked(
         "the image", features, opened.proposals.dtype(), ["the image"] * len(features)
@@ -68,4 +68,4 @@ def localise(
     phrase = network.embed_captions(vector.to(device))[0]
     scores = (network.embed_images(regions) @ phrase).cpu().numpy()
     best = np.argsort(-scores, kind="stable")[:top]
-    return Localised(found[0].boxes.cpu().numpy()[best], scores[best], len(scores))
+    return Localised(proposed[0].boxes.cpu().numpy()[best], scores[best], len(scores))

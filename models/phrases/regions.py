@@ -75,7 +75,7 @@ def describer(
 
 def as_tensors(pictures: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
     """Pictures (H, W, 3) uint8 RGB as tensors (3, H, W) on a device."""
-    return [torch.from_numpy(one).permute(2, 0, 1).contiguous().to(device) for one in pictures]
+    return [torch.from_numpy(image).permute(2, 0, 1).contiguous().to(device) for image in pictures]
 
 
 def _cut(

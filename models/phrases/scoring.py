@@ -32,8 +32,8 @@ def phrase_scores(
         rows = FeatureRows(vectors, texts.tolist())
         phrases = embedded(network.embed_captions, rows, len(texts), device)
         for image, regions in enumerate(embedded_proposals(network, proposals, names, device)):
-            own = order[edges[image] : edges[image + 1]]
-            scores[own, : len(regions)] = (phrases[codes[own]] @ regions.T).cpu().numpy()
+            members = order[edges[image] : edges[image + 1]]
+            scores[members, : len(regions)] = (phrases[codes[members]] @ regions.T).cpu().numpy()
     return scores
 
 

@@ -33,32 +33,32 @@ class FPNView:
     def __init__(self, network: FPNDetector, images: Sequence[Tensor]) -> None:
         self.network, self.count = network, len(images)
         self.groups = []
-        for places in alike(images):
-            batch, maps = network.maps([images[place] for place in places])
-            scale = torch.tensor(ratios(images[places[0]], batch.image_sizes[0]))
-            self.groups.append((places, batch, maps, scale.to(images[places[0]].device)))
+        for indices in alike(images):
+            batch, maps = network.maps([images[index] for index in indices])
+            scale = torch.tensor(ratios(images[indices[0]], batch.image_sizes[0]))
+            self.groups.append((indices, batch, maps, scale.to(images[indices[0]].device)))
 
     def proposals(self) -> list[Proposed]:
         """The boxes of the proposal network in each image, of any class."""
-        found: dict[int, Proposed] = {}
-        for places, batch, maps, scale in self.groups:
+        proposed: dict[int, Proposed] = {}
+        for indices, batch, maps, scale in self.groups:
             boxes, _ = self.network.rpn(batch, maps)
             pooled = self.network.roi_heads.vectors(maps, boxes, batch.image_sizes)
             scores = 1 - self.network.roi_heads.box_predictor(pooled)[0].softmax(1)[:, 0]
-            counts = [len(own) for own in boxes]
-            parts = zip(places, boxes, scores.split(counts), pooled.split(counts), strict=True)
-            for place, own, score, rows in parts:
-                found[place] = sorted_by_score(own / scale, score, rows)
-        return [found[place] for place in range(self.count)]
+            counts = [len(part) for part in boxes]
+            parts = zip(indices, boxes, scores.split(counts), pooled.split(counts), strict=True)
+            for index, corners, score, rows in parts:
+                proposed[index] = sorted_by_score(corners / scale, score, rows)
+        return [proposed[index] for index in range(self.count)]
 
     def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
         """Vectors (P, D) float32 of the boxes (P, 4) of each image, of the detector's box head."""
-        found: dict[int, Tensor] = {}
-        for places, batch, maps, scale in self.groups:
-            own = [boxes[place] * scale for place in places]
-            rows = self.network.roi_heads.vectors(maps, own, batch.image_sizes)
-            found |= dict(zip(places, rows.split([len(part) for part in own]), strict=True))
-        return [found[place] for place in range(self.count)]
+        vectors: dict[int, Tensor] = {}
+        for indices, batch, maps, scale in self.groups:
+            scaled = [boxes[index] * scale for index in indices]
+            rows = self.network.roi_heads.vectors(maps, scaled, batch.image_sizes)
+            vectors |= dict(zip(indices, rows.split([len(part) for part in scaled]), strict=True))
+        return [vectors[index] for index in range(self.count)]
 
 
 class C4View:
@@ -72,17 +72,17 @@ class C4View:
             self.seen.append((network.backbone(pixels), pixels.shape[-2:], scale))
 
     def proposals(self) -> list[Proposed]:
-        found = []
+        proposed = []
         for maps, size, scale in self.seen:
             boxes = self.network.proposal_generator(maps, *size, scale)
             features, scores, _ = self.network.roi_heads(maps, boxes)
-            found.append(sorted_by_score(boxes / scale, 1 - scores[:, 0], features))
-        return found
+            proposed.append(sorted_by_score(boxes / scale, 1 - scores[:, 0], features))
+        return proposed
 
     def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
         """As in FPNView: of res5, averaged over the cells of a box."""
         seen, heads = zip(self.seen, boxes, strict=True), self.network.roi_heads
-        return [heads.features(maps, own * scale) for (maps, _, scale), own in seen]
+        return [heads.features(maps, corners * scale) for (maps, _, scale), corners in seen]
 
 
 class NetworkView:

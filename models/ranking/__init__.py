@@ -23,8 +23,8 @@ def loss_class(name: str) -> "type[RankingLoss]":
     2019), random_margin (Zheng et al. 2020), infonce (Radford et al. 2021), or of a new file.
     WorkbenchError for any other.
     """
-    found: type[RankingLoss] = LOSSES.load(name)
-    return found
+    kind: type[RankingLoss] = LOSSES.load(name)
+    return kind
 
 
 def warms_up(name: str) -> bool:

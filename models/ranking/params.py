@@ -45,10 +45,10 @@ def settings_of(loss: str) -> dict[str, Setting]:
     )
     if constructor is None:
         return {}
-    given = constructor.args
-    places = [*given.posonlyargs, *given.args]
-    defaults = [None] * (len(places) - len(given.defaults)) + list(given.defaults)
-    every = zip([*places, *given.kwonlyargs], [*defaults, *given.kw_defaults], strict=True)
+    signature = constructor.args
+    places = [*signature.posonlyargs, *signature.args]
+    defaults = [None] * (len(places) - len(signature.defaults)) + list(signature.defaults)
+    every = zip([*places, *signature.kwonlyargs], [*defaults, *signature.kw_defaults], strict=True)
     return {
         argument.arg: _setting(loss, argument, default)
         for argument, default in every
@@ -65,8 +65,8 @@ def _setting(loss: str, argument: ast.arg, default: ast.expr | None) -> Setting:
         )
     kind = ast.unparse(argument.annotation)
     try:
-        found = eval(compile(kind, str(LOSSES.file(loss)), "eval"), dict(TYPES))
-        return Setting(loss, f"{kind} = {ast.unparse(default)}", found, ast.literal_eval(default))
+        parsed = eval(compile(kind, str(LOSSES.file(loss)), "eval"), dict(TYPES))
+        return Setting(loss, f"{kind} = {ast.unparse(default)}", parsed, ast.literal_eval(default))
     except NameError:
         raise WorkbenchError(
             f"{where}: type {kind}: allowed are int, float, bool, str and the types of "
@@ -81,10 +81,10 @@ def _setting(loss: str, argument: ast.arg, default: ast.expr | None) -> Setting:
 def declared() -> dict[str, Setting]:
     """The settings of all losses, sorted by name; WorkbenchError where two losses declare one name
     with other types or defaults."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for loss in LOSSES:
         for name, setting in settings_of(loss).items():
-            other = found.setdefault(name, setting)
+            other = settings.setdefault(name, setting)
             if other.text != setting.text:
                 raise WorkbenchError(
                     f"ranking.{name}: {relative(LOSSES.file(other.loss))} declares {other.text}, "
@@ -92,7 +92,7 @@ def declared() -> dict[str, Setting]:
                     "losses share a setting of one name: use the same type and default, or "
                     "another name",
                 )
-    return dict(sorted(found.items()))
+    return dict(sorted(settings.items()))
 
 
 class _Ranking(Section):

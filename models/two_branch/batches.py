@@ -31,8 +31,8 @@ class Neighbourhood:
         return len(self.caption_groups)
 
     def to(self, device: torch.device) -> "Neighbourhood":
-        given = {name: part for name, part in vars(self).items() if part is not None}
-        return Neighbourhood(**{name: part.to(device) for name, part in given.items()})
+        parts = {name: part for name, part in vars(self).items() if part is not None}
+        return Neighbourhood(**{name: part.to(device) for name, part in parts.items()})
 
 
 class NeighbourBatches:
@@ -142,5 +142,5 @@ def some_of_each(
     groups: (N,) integers; most: a number, or of each item that of its group, (N,)."""
     order = np.lexsort((rng.random(len(groups)), groups))
     ordered = groups[order]  # a group's items follow each other, in random order
-    place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    return order[place < (most if isinstance(most, int) else most[order])]
+    rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return order[rank < (most if isinstance(most, int) else most[order])]

@@ -35,8 +35,8 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         from models.backbone.image_cnn import network_to_tune  # torchvision takes seconds to load
 
         key = "two_branch.fine_tuning.crop"
-        network, own = network_to_tune(inputs, opened.features, config.fine_tuning.crop, key)
-        sizes |= own | {"image_views": network.preprocessing.views}
+        network, entries = network_to_tune(inputs, opened.features, config.fine_tuning.crop, key)
+        sizes |= entries | {"image_views": network.preprocessing.views}
         tuned = {"image_cnn": network.backbone}
     model = build(**sizes, **tuned, dropout=config.dropout)
     train, val = opened.split("train"), opened.split("val")

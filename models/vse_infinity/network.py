@@ -58,8 +58,8 @@ class VSEInfinity(nn.Module):
     def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Padded word ids (B, T), or token states (B, T, E), with lengths (B,) on the CPU to unit
         rows (B, K)."""
-        given = (tokens.float(),) if isinstance(self.text, nn.Linear) else (tokens, lengths)
-        return unit_rows(self.text_pool(self.text(*given), lengths))
+        inputs = (tokens.float(),) if isinstance(self.text, nn.Linear) else (tokens, lengths)
+        return unit_rows(self.text_pool(self.text(*inputs), lengths))
 
     def forward(
         self,
@@ -89,9 +89,9 @@ def thinned(items: Tensor, counts: Tensor, share: float) -> tuple[Tensor, Tensor
     would lose all, the one with the largest draw stays."""
     if not share:
         return items, counts
-    there = inside(counts, items.shape[1], torch.device("cpu"))
-    draws = torch.rand(there.shape).where(there, -1.0)
-    kept = there & ((draws >= share) | (draws == draws.amax(1, keepdim=True)))
+    present = inside(counts, items.shape[1], torch.device("cpu"))
+    draws = torch.rand(present.shape).where(present, -1.0)
+    kept = present & ((draws >= share) | (draws == draws.amax(1, keepdim=True)))
     counts = kept.sum(1)
     order = (~kept).int().argsort(dim=1, stable=True)[:, : max(int(counts.max()), 1)]
     return items[torch.arange(len(items))[:, None], order], counts

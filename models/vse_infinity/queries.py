@@ -36,8 +36,8 @@ def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> Capt
     if "state_dim" not in checkpoint.description.architecture:
         return word_embedder(VSEInfinity, files, checkpoint, device, RegionInputs)
     network, _, encoder = _opened(files, checkpoint)
-    made = vocabulary_embedder(network.to(device), encoder(), device, _rows)
-    return replace(made, knows=lambda word: bool(encoder().encoding.known([[word]])[0]))
+    base = vocabulary_embedder(network.to(device), encoder(), device, _rows)
+    return replace(base, knows=lambda word: bool(encoder().encoding.known([[word]])[0]))
 
 
 def _opened(files: Files, checkpoint: Checkpoint) -> tuple[VSEInfinity, Any, Callable[[], Any]]:

@@ -57,7 +57,7 @@ def sizes_of(state: Mapping[str, Tensor]) -> dict[str, int | Sequence[int]]:
     embedding = state.get(PREDICTOR + "cls_embed.weight")
     return {
         "width": _rows(state, "backbone.stem.conv1.weight", 64),
-        "blocks": [found or usual for found, usual in zip(blocks, paper, strict=True)],
+        "blocks": [count or usual for count, usual in zip(blocks, paper, strict=True)],
         "hidden": _rows(state, RPN + "conv.weight", 512),
         "embedding": embedding.shape[1] if embedding is not None and embedding.ndim == 2 else 256,
         "attribute_hidden": _rows(state, PREDICTOR + "attr_linear1.weight", 512),
@@ -99,8 +99,8 @@ def _rows(state: Mapping[str, Tensor], name: str, otherwise: int) -> int:
 
 def _check_pixels(state: Mapping[str, Tensor]) -> None:
     for name, wanted in {"pixel_mean": MEAN, "pixel_std": (1.0, 1.0, 1.0)}.items():
-        given = state[name].flatten().tolist() if name in state else list(wanted)
-        if len(given) != 3 or not all(
-            abs(g - w) <= 0.01 for g, w in zip(given, wanted, strict=True)
+        values = state[name].flatten().tolist() if name in state else list(wanted)
+        if len(values) != 3 or not all(
+            abs(v - w) <= 0.01 for v, w in zip(values, wanted, strict=True)
         ):
-            raise BackboneError(f"{name} {given} of the weights: the detector has {list(wanted)}")
+            raise BackboneError(f"{name} {values} of the weights: the detector has {list(wanted)}")
