@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m benchmarks")
     parser.add_argument("names", nargs="*", metavar="name")
     parser.add_argument("--page", type=Path)
-    page, names = (told := parser.parse_args(arguments)).page, told.names or NAMES
+    page, names = (options := parser.parse_args(arguments)).page, options.names or NAMES
     if page and (SMALL or not page.is_file() or not with_table(page.read_text("utf-8"), "")):
         say(f"error: {page} is no page with the marks {BEGIN.strip()} and {END.strip()}")
         return 2
@@ -54,13 +54,13 @@ def run(names: list[str], page: Path | None) -> int:
     for name in names:
         say(f"{name} ...")
         try:
-            found = apart(measured, name)
+            results = apart(measured, name)
         except Exception as error:  # an hour of the others is not lost for one
             if SMALL:
                 raise
-            found = [Row(name, f"failed: {type(error).__name__}: {error}", "<= 0 failures", 1)]
-        rows += found
-        print(*map(_line, found), sep="\n", flush=True)
+            results = [Row(name, f"failed: {type(error).__name__}: {error}", "<= 0 failures", 1)]
+        rows += results
+        print(*map(_line, results), sep="\n", flush=True)
     foot = _foot(rows, load, (time.monotonic() - start) / 60)
     print(foot)
     if page:

@@ -53,8 +53,8 @@ def rows() -> Iterator[Row]:
     took, lines = run(ROOT, "make", "-o", ".venv/.installed", "test", PYTEST_ADDOPTS=options)
     parts = Counter()
     for _, line in lines:
-        if found := TEST.match(line):
-            parts[found[2]] += float(found[1])
+        if match := TEST.match(line):
+            parts[match[2]] += float(match[1])
     work = f"`make test`, its packages installed ({lines[-1][1].strip('= ')})"
     yield command_row(work, took, parts, 6)
 
@@ -77,7 +77,7 @@ def run(folder: Path, *command: str | Path, **environment: str) -> tuple[Cost, L
 
 
 def stages(took: Cost, lines: Lines) -> dict[str, float]:
-    began = [(when, found[1]) for when, line in lines if (found := STAGE.match(line))]
+    began = [(when, match[1]) for when, line in lines if (match := STAGE.match(line))]
     ends = [*(when for when, _ in began), took.wall][1:]
     return {name: end - when for (when, name), end in zip(began, ends, strict=True)}
 

@@ -33,9 +33,9 @@ def rows() -> Iterator[Row]:
         yield Row(work, figure, f"<= {LIMIT}x", pair.ratio, ours)
     yield hungarian()
     for name in SOFT:
-        found = apart(extra_bytes, partial(both, name), random_scores, 20, IMAGES)
-        share = found / scores.nbytes
-        figure = f"{found / 1e6:.0f} MB, {share:.2f} of the matrix, its result included"
+        extra = apart(extra_bytes, partial(both, name), random_scores, 20, IMAGES)
+        share = extra / scores.nbytes
+        figure = f"{extra / 1e6:.0f} MB, {share:.2f} of the matrix, its result included"
         yield Row(f"memory of {name} beside the scores, {shape}", figure, "< 2x the matrix", share)
 
 

@@ -28,31 +28,31 @@ IMAGES, CAPTIONS, BATCH = size((200, 1000, 128), (6, 10, 4))
 THREADS = 1
 CLOSE = 1e-5  # every score
 Work = Callable[[], torch.Tensor]
-Found = dict[str, tuple[Cost, np.ndarray]]  # of a form: what it takes, and its scores
+Results = dict[str, tuple[Cost, np.ndarray]]  # of a form: what it takes, and its scores
 
 
 def rows() -> Iterator[Row]:
     """Scoring, and a step of training: the cross attention alone, and with encoders and Adam."""
     title = f"SCAN's scores of {IMAGES} images x {REGIONS} regions x {DIM:,}-d against "
     title += f"{CAPTIONS:,} captions of about 12 words"
-    found = measured_forms(score, "gram", "bf16", "literal", "rows")
-    yield row(title, score, found, "gram", ">= 9x, >= 5x, < 300 MB")
-    yield row(title, score, found, "bf16", ">= 20x, >= 10x, < 300 MB")
-    found = measured_forms(attention, "gram", "literal")
+    results = measured_forms(score, "gram", "bf16", "literal", "rows")
+    yield row(title, score, results, "gram", ">= 9x, >= 5x, < 300 MB")
+    yield row(title, score, results, "bf16", ">= 20x, >= 10x, < 300 MB")
+    results = measured_forms(attention, "gram", "literal")
     title = f"training at batch {BATCH}, SCAN's cross attention, forwards and backwards"
-    yield row(title, attention, found, "gram", ">= 3x, <= 0.33")
-    found = measured_forms(step, "gram", "bf16", "literal")
+    yield row(title, attention, results, "gram", ">= 3x, <= 0.33")
+    results = measured_forms(step, "gram", "bf16", "literal")
     title = f"training at batch {BATCH}, SCAN's whole step with encoders and Adam"
-    yield row(title, step, found, "gram", ">= 3x, <= 0.33")
-    yield row(title, step, found, "bf16", ">= 10x, <= 0.33")
+    yield row(title, step, results, "gram", ">= 3x, <= 0.33")
+    yield row(title, step, results, "bf16", ">= 10x, <= 0.33")
 
 
-def measured_forms(work: Callable[[str], Work], *forms: str) -> Found:
+def measured_forms(work: Callable[[str], Work], *forms: str) -> Results:
     """What each form takes; all but bf16 must score as the literal one."""
-    found = {form: apart(measured, work, form) for form in forms}
+    results = {form: apart(measured, work, form) for form in forms}
     for form in {"gram", "rows"} & set(forms):
-        np.testing.assert_allclose(found[form][1], found["literal"][1], rtol=0, atol=CLOSE)
-    return found
+        np.testing.assert_allclose(results[form][1], results["literal"][1], rtol=0, atol=CLOSE)
+    return results
 
 
 def measured(work: Callable[[str], Work], form: str) -> tuple[Cost, np.ndarray]:
@@ -61,22 +61,22 @@ def measured(work: Callable[[str], Work], form: str) -> tuple[Cost, np.ndarray]:
     return took, scores.numpy()
 
 
-def row(title: str, work: Callable[[str], Work], found: Found, form: str, target: str) -> Row:
+def row(title: str, work: Callable[[str], Work], results: Results, form: str, target: str) -> Row:
     """A form beside the literal one and, where that was measured, the one with rows."""
-    own, literal = found[form][0], found["literal"][0]
-    others = [name for name in ("literal", "rows") if name in found]
-    ratios = [found[name][0].processor / own.processor for name in others]
-    times = ", ".join(f"{found[name][0].processor:.2f} s" for name in (form, *others))
+    ours, literal = results[form][0], results["literal"][0]
+    others = [name for name in ("literal", "rows") if name in results]
+    ratios = [results[name][0].processor / ours.processor for name in others]
+    times = ", ".join(f"{results[name][0].processor:.2f} s" for name in (form, *others))
     figure = f"{ratios[0]:.1f}x less CPU than the literal form"
-    if "rows" in found:
-        bound = own.bytes / 1e6
+    if "rows" in results:
+        bound = ours.bytes / 1e6
         figure += f", {ratios[1]:.1f}x less than it with rows ({times}), {bound:.0f} MB"
     else:
-        bound = own.bytes / literal.bytes
-        figure += f" ({times}), {bound:.2f} of its memory ({own.bytes / 1e6:.0f} MB, "
+        bound = ours.bytes / literal.bytes
+        figure += f" ({times}), {bound:.2f} of its memory ({ours.bytes / 1e6:.0f} MB, "
         figure += f"{literal.bytes / 1e6:,.0f} MB)"
     if form == "bf16":
-        differ = np.abs(found[form][1] - found["literal"][1]).max()
+        differ = np.abs(results[form][1] - results["literal"][1]).max()
         figure += f"; scores differ by up to {differ:.1g}"
     precision = "bf16" if form == "bf16" else "fp32"
     return Row(f"{title}, {precision}", figure, target, (*ratios, bound), work(form))
@@ -129,8 +129,8 @@ def score(form: str) -> Work:
     model.embed_images = lambda features, positions, counts: features
     model.embed_captions = lambda places, lengths: words[places, : int(lengths.max())]
     split = split_of(regions, torch.arange(CAPTIONS), lengths)
-    given = model, split, torch.device("cpu"), "bf16" if form == "bf16" else "fp32"
-    return lambda: torch.from_numpy(score_pairs(*given).scores)
+    arguments = model, split, torch.device("cpu"), "bf16" if form == "bf16" else "fp32"
+    return lambda: torch.from_numpy(score_pairs(*arguments).scores)
 
 
 def attention(form: str) -> Work:
@@ -152,12 +152,12 @@ def attention(form: str) -> Work:
 def step(form: str) -> Work:
     """One step of training from region features and word ids, hardest negatives."""
     model, regions = build(form), regions_of(BATCH, REGIONS, FEATURES)
-    given = regions.features, regions.positions, regions.counts, *captions_of(BATCH, VOCABULARY)
+    batch = regions.features, regions.positions, regions.counts, *captions_of(BATCH, VOCABULARY)
     loss, optimiser = PairLoss(MaxMargin(0.2)), torch.optim.Adam(model.parameters(), 5e-4)
 
     def work() -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=form == "bf16"):
-            scores = model(*given)
+            scores = model(*batch)
         loss(scores, torch.arange(BATCH)).backward()
         optimiser.step()
         return scores.detach()

@@ -65,12 +65,12 @@ def published() -> Row:
 
     Captions are scored in blocks, each with all images: two blocks and one tell what one takes.
     """
-    one, two = (
+    one_block, two_blocks = (
         partial(score, SHORTLIST, PUBLISHED._replace(captions=count))
         for count in (CAPTIONS, 2 * CAPTIONS)
     )
     score(SHORTLIST, PUBLISHED._replace(images=100, captions=32))  # a warm-up
-    first, both = seconds(one).processor, seconds(two).processor
+    first, both = seconds(one_block).processor, seconds(two_blocks).processor
     minutes = (first + (PUBLISHED.captions / CAPTIONS - 1) * (both - first)) / 60
     return Row(
         f"DP-RNN's scores of {PUBLISHED.images:,} images x {PUBLISHED.regions} regions x "
@@ -80,7 +80,7 @@ def published() -> Row:
         f"{first:.0f} s and {both:.0f} s",
         "<= 11 CPU-minutes",
         minutes,
-        one,
+        one_block,
     )
 
 
@@ -96,9 +96,9 @@ def step(candidates: int) -> None:
     model, groups = build(candidates), torch.arange(BATCH)
     regions = regions_of(BATCH, SOME.regions, SOME.features)
     sides = regions.features, regions.positions, regions.counts
-    each = model(*sides, *captions_of(BATCH, SOME.vocabulary), groups)
+    outputs = model(*sides, *captions_of(BATCH, SOME.vocabulary), groups)
     loss = PairLoss(SumMargin(0.2))
-    torch.stack([loss(scores, groups, computed) for scores, computed in each]).sum().backward()
+    torch.stack([loss(scores, groups, computed) for scores, computed in outputs]).sum().backward()
 
 
 def score(shortlist: int, sizes: Sizes = SOME) -> None:

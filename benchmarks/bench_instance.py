@@ -22,16 +22,16 @@ FORMS = {"one": "one product", "two": "two products", "sampled": f"{SAMPLED:,} s
 
 def rows() -> Iterator[Row]:
     forms = *FORMS, "step"
-    found = {name: apart(extra_bytes, twice, partial(work, name), 50, CLASSES) for name in forms}
+    extra = {name: apart(extra_bytes, twice, partial(work, name), 50, CLASSES) for name in forms}
     title = f"classifier of {CLASSES:,} x {DIM:,} ({CLASSIFIER / 1e6:.0f} MB), both branches at "
     title += f"batch {BATCH}"
-    one, both = found["one"] / CLASSIFIER, found["step"] + CLASSIFIER
+    share, both = extra["one"] / CLASSIFIER, extra["step"] + CLASSIFIER
     yield Row(
         f"{title}: memory of forward and backward",
-        f"{found['one'] / 1e6:.0f} MB, {one:.2f} of the classifier; two products "
-        f"{found['two'] / 1e6:.0f} MB",
+        f"{extra['one'] / 1e6:.0f} MB, {share:.2f} of the classifier; two products "
+        f"{extra['two'] / 1e6:.0f} MB",
         "<= 1.2 of the classifier",
-        one,
+        share,
     )
     yield Row(
         f"{title}: peak with a step of SGD, momentum 0.9, fused",
@@ -42,9 +42,9 @@ def rows() -> Iterator[Row]:
     sample = 4 * SAMPLED * DIM
     yield Row(
         f"{title}: memory with {SAMPLED:,} classes sampled, a sparse step included",
-        f"{found['sampled'] / 1e6:.0f} MB",
+        f"{extra['sampled'] / 1e6:.0f} MB",
         f"<= 6 samples of rows ({6 * sample / 1e6:.0f} MB)",
-        found["sampled"] / sample,
+        extra["sampled"] / sample,
     )
     for ours, reference in (("one", "two"), ("sampled", "one")):
         run = work(ours, TIMED)
@@ -65,10 +65,10 @@ def work(form: str, classes: int) -> Callable[[], None]:
     def run() -> None:
         optimiser.zero_grad()
         if form == "two":
-            each = [functional.cross_entropy(x @ loss.weight.T, labels) for x in (images, captions)]
+            both = [functional.cross_entropy(x @ loss.weight.T, labels) for x in (images, captions)]
         else:
-            each = list(loss(images, captions, labels))
-        sum(each).backward()
+            both = list(loss(images, captions, labels))
+        sum(both).backward()
         if form in ("step", "sampled"):
             optimiser.step()
 

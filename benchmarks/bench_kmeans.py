@@ -22,12 +22,12 @@ def rows() -> Iterator[Row]:
     points = torch.from_numpy(random_points(POINTS))
     yield against_faiss(points)
     yield starts(points)
-    found = apart(extra_bytes, start, random_points, 200, POINTS)
+    extra = apart(extra_bytes, start, random_points, 200, POINTS)
     held = 4 * POINTS * WIDTH
-    figure = f"{found / 1e6:.0f} MB, {found / held:.1f} copies; blocks of {VALUES:,} distances, "
+    figure = f"{extra / 1e6:.0f} MB, {extra / held:.1f} copies; blocks of {VALUES:,} distances, "
     figure += f"on a GPU of {GPU_VALUES:,}"
     work = f"memory of the same beside the points ({held / 1e6:.0f} MB)"
-    yield Row(work, figure, "<= 3 copies", found / held)
+    yield Row(work, figure, "<= 3 copies", extra / held)
 
 
 def random_points(count: int) -> np.ndarray:
@@ -58,12 +58,12 @@ def against_faiss(points: torch.Tensor) -> Row:
         for _ in range(size(3, 1) + 1):  # the first is a warm-up
             theirs, centres = other(faiss_run, torch.get_num_threads())
             pairs.append((seconds(ours), theirs))
-    pair, found = paired(pairs[1:]), ours()
+    pair, fit = paired(pairs[1:]), ours()
     inertia = assign(points, torch.from_numpy(np.asarray(centres, np.float32))).inertia
-    share = found.inertia[-1] / inertia
+    share = fit.inertia[-1] / inertia
     return Row(
         f"{WORK}, against faiss from the same centres",
-        f"{pair.of('its time')}, {share:.4f}x of its inertia; ours {len(found.reseeded)} updates",
+        f"{pair.of('its time')}, {share:.4f}x of its inertia; ours {len(fit.reseeded)} updates",
         "<= 1x of its time, <= 1.0001x of its inertia",
         (pair.ratio, share),
         ours,
@@ -73,12 +73,12 @@ def against_faiss(points: torch.Tensor) -> Row:
 def starts(points: torch.Tensor) -> Row:
     """Total time and inertia from k-means++ beside those from random points."""
     some = points[torch.randperm(len(points), generator=torch.Generator().manual_seed(0))[:K]]
-    (plus, found), (random, other) = (
+    (plus, fit), (random, other) = (
         cost(partial(kmeans, points, K, first, UPDATES, 1e-4)) for first in ("kmeans++", some)
     )
-    ratio = found.inertia[-1] / other.inertia[-1]
+    ratio = fit.inertia[-1] / other.inertia[-1]
     return Row(
-        f"the same from k-means++ ({len(found.reseeded)} updates) and from random points "
+        f"the same from k-means++ ({len(fit.reseeded)} updates) and from random points "
         f"({len(other.reseeded)})",
         f"{ratio:.4f}x of the inertia, {plus.wall:.2f} s and {random.wall:.2f} s",
         "inertia <= 1.01x",

@@ -21,15 +21,15 @@ EACH = 5  # captions of an image
 
 def rows() -> Iterator[Row]:
     for images, runs in ((FEW, 15), (MANY, 5)):
-        given = vectors(images)
-        ours = partial(ranks, given)
-        pair = paired_ratio(ours, lower_bound(*given), runs)
+        sides = vectors(images)
+        ours = partial(ranks, sides)
+        pair = paired_ratio(ours, lower_bound(*sides), runs)
         work = f"ranks of {images:,} x {images * EACH:,} at {WIDTH:,}-d, both directions"
         yield Row(work, pair.of("matmul + counting"), "<= 1.1x", pair.ratio, ours)
-    found = apart(extra_bytes, ranks, vectors, 20, MANY)
-    share = found / (4 * MANY * MANY * EACH)
+    extra = apart(extra_bytes, ranks, vectors, 20, MANY)
+    share = extra / (4 * MANY * MANY * EACH)
     work = f"memory beside the embeddings, {MANY:,} x {MANY * EACH:,}"
-    figure = f"{found / 1e6:.0f} MB, {share:.2f} of the score matrix"
+    figure = f"{extra / 1e6:.0f} MB, {share:.2f} of the score matrix"
     yield Row(work, figure, "< 0.25 of the score matrix", share)
 
 
@@ -38,9 +38,9 @@ def vectors(images: int) -> tuple[np.ndarray, np.ndarray]:
     return clustered(images, EACH, WIDTH, 8)
 
 
-def ranks(given: tuple[np.ndarray, np.ndarray]) -> Ranks:
-    groups = np.arange(len(given[0]))
-    return retrieval_ranks(Products(*given), groups, np.repeat(groups, EACH))
+def ranks(sides: tuple[np.ndarray, np.ndarray]) -> Ranks:
+    groups = np.arange(len(sides[0]))
+    return retrieval_ranks(Products(*sides), groups, np.repeat(groups, EACH))
 
 
 def lower_bound(pictures: np.ndarray, texts: np.ndarray) -> Callable[[], object]:

@@ -18,8 +18,8 @@ def rows() -> Iterator[Row]:
         ids = [f"{number:012d}.jpg" for number in range(ROWS * SHARDS)]
         values = np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float16)
         for shard in range(SHARDS):
-            own = ids[shard * ROWS : (shard + 1) * ROWS]
-            write_features(folder / f"{shard}.kept", own, {"features": values}, {})
+            names = ids[shard * ROWS : (shard + 1) * ROWS]
+            write_features(folder / f"{shard}.kept", names, {"features": values}, {})
 
         def ours() -> None:
             shapes = {"features": ((WIDTH,), np.float16)}

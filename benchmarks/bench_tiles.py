@@ -59,8 +59,8 @@ def write_embedded(path: Path) -> None:
     """Random unit vectors, captions near their image."""
     pictures, texts = clustered(IMAGES, EACH, WIDTH, 4)
     ids, owners = [f"{n}.jpg" for n in range(IMAGES)], np.arange(len(texts)) // EACH
-    given = ids, [f"c{n}" for n in range(len(texts))], [ids[n] for n in owners], ids
-    split = SplitScores(Products(pictures, texts), *given, pictures, texts)
+    labels = ids, [f"c{n}" for n in range(len(texts))], [ids[n] for n in owners], ids
+    split = SplitScores(Products(pictures, texts), *labels, pictures, texts)
     write_scores(path, {"test": split}, {"model": "vse"})
 
 
@@ -69,7 +69,7 @@ def products_alone(split: SplitScores) -> None:
     images, captions = map(np.asarray, (split.image_embeddings, split.caption_embeddings))
     out = torch.empty(BLOCK)
     for rows in cuts(len(images), BLOCK[0]):
-        own = torch.from_numpy(images[rows].copy())
+        left = torch.from_numpy(images[rows].copy())
         for columns in cuts(len(captions), BLOCK[1]):
-            others = torch.from_numpy(captions[columns].copy())
-            torch.mm(own, others.T, out=out[: len(own), : len(others)])
+            right = torch.from_numpy(captions[columns].copy())
+            torch.mm(left, right.T, out=out[: len(left), : len(right)])

@@ -37,9 +37,9 @@ def rows() -> Iterator[Row]:
             np.testing.assert_allclose(*losses.T, rtol=CLOSE)
         differ = np.abs(losses[:, 0] / losses[:, 1] - 1).max()
         pair = paired_ratio(ours, published, RUNS)
-        own, theirs = 1e3 * pair.ours.processor, 1e3 * pair.reference.processor
+        step, loop = 1e3 * pair.ours.processor, 1e3 * pair.reference.processor
         work = f"VSE's training step, batch {BATCH}, {DIM}-d, captions of about 12 words, {form}"
-        figure = f"{pair.processor:.2f}x of VSE++'s published loop ({own:.0f} ms, {theirs:.0f} ms)"
+        figure = f"{pair.processor:.2f}x of VSE++'s published loop ({step:.0f} ms, {loop:.0f} ms)"
         figure += f"; losses differ by {differ:.1g}"
         yield Row(work, figure, f"<= {limit}x", pair.processor, ours)
     gpo = pooling(GPO())
@@ -77,10 +77,10 @@ class Published(nn.Module):
 def published_loss(scores: torch.Tensor) -> torch.Tensor:
     """Sum of the hinges of all negatives, both directions."""
     diagonal = scores.diag()[:, None]
-    own = torch.eye(len(scores)) > 0.5
+    pairs = torch.eye(len(scores)) > 0.5
     captions = (MARGIN + scores - diagonal.expand_as(scores)).clamp(min=0)
     images = (MARGIN + scores - diagonal.t().expand_as(scores)).clamp(min=0)
-    return captions.masked_fill_(own, 0).sum() + images.masked_fill_(own, 0).sum()
+    return captions.masked_fill_(pairs, 0).sum() + images.masked_fill_(pairs, 0).sum()
 
 
 def prepared(form: str) -> Callable[[], torch.Tensor]:

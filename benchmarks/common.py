@@ -69,7 +69,7 @@ class Row:
             return None
         pairs = zip(np.atleast_1d(self.values), bounds, strict=True)
         return all(
-            COMPARED[sign](one, float(bound.replace(",", ""))) for one, (sign, bound) in pairs
+            COMPARED[sign](value, float(bound.replace(",", ""))) for value, (sign, bound) in pairs
         )
 
 
@@ -172,28 +172,28 @@ def extra_bytes(
 ) -> int:
     """Bytes that a work takes beside its inputs of a size, after one of a small size."""
     work(inputs(small))
-    given = inputs(full)
-    return cost(lambda: work(given))[0].bytes
+    values = inputs(full)
+    return cost(lambda: work(values))[0].bytes
 
 
 def measured(name: str) -> list[Row]:
     """The rows of a benchmark; those below their target with a profile of where the time goes,
     which is asked while what `rows` works on is still there."""
-    benchmark, found = importlib.import_module(f"benchmarks.bench_{name}"), []
+    benchmark, results = importlib.import_module(f"benchmarks.bench_{name}"), []
     # a process that forks others must not have more than one thread
     set_threads(size(getattr(benchmark, "THREADS", THREADS), 1))
     for row in benchmark.rows():
         if row.profiled and (SMALL or row.reached is False):
             row = replace(row, profile=where_time_goes(row.profiled))
-        found.append(replace(row, profiled=None))
-    return found
+        results.append(replace(row, profiled=None))
+    return results
 
 
 def machine() -> str:
     """Processor, cores, memory, versions, and the rate of matrix products, in words."""
     set_threads(size(THREADS, 1))
     text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
-    found = dict(re.findall(r"^(model name|cpu family|model)\s*: (.*)$", text, re.M))
+    cpu = dict(re.findall(r"^(model name|cpu family|model)\s*: (.*)$", text, re.M))
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     rates = []
     for kind in (torch.float32, torch.bfloat16):
@@ -201,8 +201,8 @@ def machine() -> str:
         best = min(seconds(lambda a=a, b=b: a @ b).wall for _ in range(4))
         rates.append(2 * SIDE**3 / best / 1e9)
     return (
-        f"Machine: {platform.machine()}, {found.get('model name', 'processor unknown')} (family "
-        f"{found.get('cpu family', '?')}, model {found.get('model', '?')}), {os.cpu_count()} "
+        f"Machine: {platform.machine()}, {cpu.get('model name', 'processor unknown')} (family "
+        f"{cpu.get('cpu family', '?')}, model {cpu.get('model', '?')}), {os.cpu_count()} "
         f"cores, {gigabytes:.0f} GB, no GPU used; Python {platform.python_version()}, torch "
         f"{torch.__version__}, {THREADS} threads where a row does not say otherwise. Its matrix "
         f"product reaches {rates[0]:.0f} GFLOP/s in float32 and {rates[1]:.0f} in bf16."
@@ -276,11 +276,11 @@ def where_time_goes(work: Callable[[], object]) -> str:
     work()
     profile = cProfile.Profile()
     profile.runcall(work)
-    found = {
-        function_name(*place): figures[2]
-        for place, figures in pstats.Stats(profile).stats.items()  # type: ignore[attr-defined]
+    totals = {
+        function_name(*key): figures[2]
+        for key, figures in pstats.Stats(profile).stats.items()  # type: ignore[attr-defined]
     }
-    text = shares(found)
+    text = shares(totals)
     if "run_backward" in text:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as operators:
             work()

@@ -74,11 +74,11 @@ def prepared(folder: Path, images: int) -> dict[str, str]:
     commands = {}
     for stage, body in read_yaml(Path("dvc.yaml"))["stages"].items():
         for item in stage_items(stage) if "foreach" in body else [None]:
-            told = resolved_stage(stage, item)
-            for path in [*told.get("outs", []), *told.get("metrics", []), *told.get("plots", [])]:
+            spec = resolved_stage(stage, item)
+            for path in [*spec.get("outs", []), *spec.get("metrics", []), *spec.get("plots", [])]:
                 path = path if isinstance(path, str) else next(iter(path))
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
-            commands[stage if item is None else f"{stage}@{item}"] = told["cmd"]
+            commands[stage if item is None else f"{stage}@{item}"] = spec["cmd"]
     return commands
 
 
@@ -100,25 +100,25 @@ def measured(folder: Path, stage: str, command: str) -> tuple[float, float]:
 def main(name: str) -> None:
     """Measure all stages in FOLDER at all sizes; print a row a stage, and what each image costs
     between the last two sizes."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    costs: dict[str, list[tuple[float, float]]] = {}
     for images in SIZES:
         folder = Path(name).resolve() / str(images)
         spawned = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, mp_context=spawned) as helper:
             commands = helper.submit(prepared, folder, images).result()
         for stage, command in list(commands.items())[:STAGES]:
-            found.setdefault(stage, []).append(measured(folder, stage, command))
-            print(f"{images:,} images, {stage}: {found[stage][-1]}", file=sys.stderr)
+            costs.setdefault(stage, []).append(measured(folder, stage, command))
+            print(f"{images:,} images, {stage}: {costs[stage][-1]}", file=sys.stderr)
     sizes = [f"{images:,}" for images in SIZES]
     heads = ["stage", *(f"s, {size}" for size in sizes), "ms an image"]
     heads += [*(f"MB, {size}" for size in sizes), "kB an image"]
     print(f"| {' | '.join(heads)} |\n| --- |{' ---: |' * (len(heads) - 1)}")
     less, more = list(SIZES)[-2:]
-    for stage, rows in found.items():
+    for stage, rows in costs.items():
         seconds, memory = zip(*rows, strict=True)
         slopes = [1e3 * (kind[-1] - kind[-2]) / (more - less) for kind in (seconds, memory)]
-        cells = [*(f"{one:.1f}" for one in seconds), f"{slopes[0]:.1f}"]
-        cells += [*(f"{one:.0f}" for one in memory), f"{slopes[1]:.1f}"]
+        cells = [*(f"{value:.1f}" for value in seconds), f"{slopes[0]:.1f}"]
+        cells += [*(f"{value:.0f}" for value in memory), f"{slopes[1]:.1f}"]
         print(f"| `{stage}` | {' | '.join(cells)} |")
 
 

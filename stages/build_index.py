@@ -20,13 +20,13 @@ def main(name: str, scores: Path, output: Path) -> None:
         raise WorkbenchError(
             "search.index = 'flat': exact search needs no index", "set it to hnsw or ivf_pq"
         )
-    made = write_indexes(output, scores, name, settings, params.seed)
-    for part in made["parts"]:
+    index = write_indexes(output, scores, name, settings, params.seed)
+    for part in index["parts"]:
         items = f"{part['number']:,} {part['split']} {part['kind']}s"
-        found = f"recall@1 {part['recall_at_1']:.3f}, @10 {part['recall_at_10']:.3f}"
-        say(f"{name}: {settings.index} of {items}, of {part['queries']:,} queries {found}")
-    if made["exact"]:
-        say(f"{name}: too few for {settings.index}, searched exactly: {', '.join(made['exact'])}")
+        recall = f"recall@1 {part['recall_at_1']:.3f}, @10 {part['recall_at_10']:.3f}"
+        say(f"{name}: {settings.index} of {items}, of {part['queries']:,} queries {recall}")
+    if index["exact"]:
+        say(f"{name}: too few for {settings.index}, searched exactly: {', '.join(index['exact'])}")
 
 
 if __name__ == "__main__":

@@ -52,17 +52,17 @@ def main(captions: Path, output: Path) -> None:
         unused = {"vectors", "words", "other_cases", "background"}
     made_from = settings.model_dump(exclude=unused) | {"dim": vectors.dim, "seed": seed}
     # a path would tie it to this machine
-    own = {"window": WINDOW} if trained else {"vectors": Path(settings.vectors or "").name}
+    source = {"window": WINDOW} if trained else {"vectors": Path(settings.vectors or "").name}
     digests = {"sha256": vectors.sha256} if vectors.sha256 else {}
-    built.write(output, made_from | own | digests)
+    built.write(output, made_from | source | digests)
     say(
         f"vocabulary: {len(built.vocabulary):,} tokens from {len(sentences):,} training captions, "
         f"vectors of {vectors.dim} dimensions ({settings.source})"
     )
     say(f"coverage: {built.coverage}")
     if built.unlisted and unlisted:
-        found = len(built.unlisted.names)
-        say(f"unlisted: {found:,} of {len(unlisted):,} other words of all captions have a vector")
+        count = len(built.unlisted.names)
+        say(f"unlisted: {count:,} of {len(unlisted):,} other words of all captions have a vector")
     if vectors.background:
         kept, wanted = len(vectors.background.names), settings.background
         ending = "" if kept == wanted else "; the file has no more"

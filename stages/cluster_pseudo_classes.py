@@ -23,25 +23,25 @@ def main(images: Path, features: Path, output: Path) -> None:
     settings = params.pseudo_classes
     train = in_split(load_images(images), "train")
     if settings.source == "instance":
-        found = by_group(train)
+        classes = by_group(train)
     else:
         from models.dual_path.clusters import by_cluster  # and torch, which groups do without
 
         device = settle(params.runtime, params.seed)
         file, seed = FeatureFile(features), params.seed
-        found = by_cluster(train, file, k=settings.k, seed=seed, device=device)
+        classes = by_cluster(train, file, k=settings.k, seed=seed, device=device)
     made_with = json.dumps(settings.model_dump() | KMEANS)
     described = {"params": made_with, "corpus_sha256": images_digest(train)}
-    write_pseudo_classes(output, found, described)
-    sizes = found.sizes
+    write_pseudo_classes(output, classes, described)
+    sizes = classes.sizes
     say(
-        f"pseudo classes ({settings.source}): {len(train):,} training images in {len(found):,} "
+        f"pseudo classes ({settings.source}): {len(train):,} training images in {len(classes):,} "
         f"classes of {sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
     )
     if settings.source == "kmeans":
-        said = found.attributes
+        said = classes.attributes
         stop = "converged" if said["converged"] else "out of iterations"
-        inertia = f"inertia {found.inertia[0]:,.6g} to {said['inertia']:,.6g}"
+        inertia = f"inertia {classes.inertia[0]:,.6g} to {said['inertia']:,.6g}"
         line = f"{inertia}, {said['reseeded']} empty clusters reseeded"
         if said["empty"]:
             line += f"; {said['empty']} of {said['clusters']:,} stay empty: "

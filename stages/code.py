@@ -38,7 +38,7 @@ def write_lists(
 
 def stage_lists(graph: dict[str, Any]) -> dict[str, set[str]]:
     """The dependencies of a stage and the keys of params.yaml that it reads, by its list's name."""
-    found: dict[str, set[str]] = {}
+    lists: dict[str, set[str]] = {}
     pattern = re.compile(rf"{re.escape(CODE.as_posix())}/(\S+)")
     for stage in graph["stages"].values():
         items = stage.get("foreach", [None])
@@ -49,8 +49,8 @@ def stage_lists(graph: dict[str, Any]) -> dict[str, set[str]]:
                 words = (re.sub(r"\$\{(key|item)\}", str(item), word) for word in words)
             text = list(words)
             for match in filter(None, map(pattern.fullmatch, text)):
-                found.setdefault(match[1], set()).update(text)
-    return found
+                lists.setdefault(match[1], set()).update(text)
+    return lists
 
 
 def code_list(sources: Sources, name: str, keys: Collection[str], params: CommonParams) -> str:

@@ -51,8 +51,8 @@ def command(function: Callable[..., None]) -> click.Command:
                 function(**options)
             spec = getattr(sys.modules.get("__main__"), "__spec__", None)
             if spec is not None and spec.name == f"stages.{program}":  # not `vse`, nor a test
-                own = CODE / f"{program}@{options.get('name')}"  # where each item has a list
-                check_loaded(own if own.is_file() else CODE / program, SOURCES)
+                path = CODE / f"{program}@{options.get('name')}"  # where each item has a list
+                check_loaded(path if path.is_file() else CODE / program, SOURCES)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:

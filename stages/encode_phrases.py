@@ -24,14 +24,14 @@ def main(phrases: Path, sentences: Path, encoder: Path, output: Path) -> None:
         return write_absent(output)
     set_threads(params.runtime.threads)
     captions = FeatureFile(sentences)
-    made = encoder_of(captions, encoder, params.sentences.tfidf.wordnet_folder)
+    model = encoder_of(captions, encoder, params.sentences.tfidf.wordnet_folder)
     texts = sorted(set(tables.phrases["text"]))
     words = [text.split() for text in texts]
-    check_known(texts, words, made, params.sentences.unknown)
-    vectors = np.concatenate([made.encode(block) for _, block in blocks(words, made.block)])
+    check_known(texts, words, model, params.sentences.unknown)
+    vectors = np.concatenate([model.encode(block) for _, block in blocks(words, model.block)])
     attributes = {n: value for n, value in captions.attributes.items() if n != "schema_version"}
     write_features(output, texts, {"features": vectors.astype(np.float16)}, attributes)
-    say(f"phrases: {len(texts):,} x {made.dim}, {made}")
+    say(f"phrases: {len(texts):,} x {model.dim}, {model}")
 
 
 if __name__ == "__main__":

@@ -56,17 +56,17 @@ def main(
         fitted = WORK / "sentences" / f"encoder-{key}.h5"
         if not fitted.is_file():
             fit_encoder(settings, vocabulary, table, seed).write(fitted)
-    job, made = encoder_job(fitted, settings.tfidf.wordnet_folder, table, chosen, machine)
+    job, model = encoder_job(fitted, settings.tfidf.wordnet_folder, table, chosen, machine)
     if is_network:
-        made.to(device)
+        model.to(device)
     paths = {"captions": captions, "vocabulary": vocabulary, "encoder": fitted}
     made_by = "stages.encode_sentences", paths, Engine(params.runtime, on_device=is_network)
-    plan = Plan(shard, made.block, table, captions_digest, *made_by, "captions")
+    plan = Plan(shard, model.block, table, captions_digest, *made_by, "captions")
     job.make(WORK / "sentences", output, plan, rows is not None)
     if rows is None:
-        made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
+        model.write(encoder)  # the bytes of `fitted`, which may lie on another disk
         fitted.unlink()
-        say(f"sentences: {len(table):,} x {made.dim}, {made}")
+        say(f"sentences: {len(table):,} x {model.dim}, {model}")
 
 
 if __name__ == "__main__":

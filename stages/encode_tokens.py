@@ -36,10 +36,10 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
     device, table = settle(params.runtime), load_captions(captions)
     ids, texts = table["caption_id"].tolist(), list(table["tokens"])
     network = Transformer.fit(Material(settings, [], captions, 0))
-    made = SentenceEncoder("transformer", network, None)
-    check_known(ids, texts, made, params.sentences.unknown)
-    made.write(encoder)
-    made.to(device)
+    model = SentenceEncoder("transformer", network, None)
+    check_known(ids, texts, model, params.sentences.unknown)
+    model.write(encoder)
+    model.to(device)
     described = {
         "params": json.dumps({"transformer": Transformer.depends_on(settings)}, sort_keys=True),
         "weights_sha256": sha256_file(encoder),

@@ -32,8 +32,8 @@ from stages.params import CommonParams, load_params
 def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
     check_name(scores)
-    given = read_scores(scores, "test"), GroupFile(scores).attributes
-    evaluated(*given, relevance, metrics, ranks, load_params())
+    scored = read_scores(scores, "test"), GroupFile(scores).attributes
+    evaluated(*scored, relevance, metrics, ranks, load_params())
 
 
 def evaluated(
@@ -65,10 +65,10 @@ def evaluated(
         table = read_table(relevance, RELEVANCE)
         pairs = relevance_of(positives, table, split.image_ids, split.caption_ids)
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
-    with spread_over(split, params.runtime.processes) as found:
+    with spread_over(split, params.runtime.processes) as spread:
         rows = plain_rows(settings.recall_k)
-        evaluation = evaluate(found, *protocol, criteria, len(whole.image_ids), pairs, rows)
-        findings = look(found, evaluation, criteria, source) if has_page else None
+        evaluation = evaluate(spread, *protocol, criteria, len(whole.image_ids), pairs, rows)
+        findings = look(spread, evaluation, criteria, source) if has_page else None
     content = evaluation.summary()
     naive = dict[str, Any]()  # beside the recalls
     if "shortlist" in source:
@@ -83,7 +83,7 @@ def evaluated(
         if findings.separation is not None:
             naive["separation"] = 100 * findings.separation.overlap
         for name, counts in findings.hubs.items():
-            content[name]["hubs"] = rounded({w: Hubness(own).figures for w, own in counts.items()})
+            content[name]["hubs"] = rounded({way: Hubness(c).figures for way, c in counts.items()})
     content["naive"] |= rounded(naive)
     if source.get("source") == "external":
         content["external"] = True

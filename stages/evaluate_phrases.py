@@ -38,8 +38,8 @@ def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path
     protocol = params.phrases.nms, settings.bootstrap, settings.confidence, params.seed
     result = evaluate_phrases(searched, scores, *protocol)
     content = result.summary()
-    own = {"model": name, "metrics_sha256": metrics_digest(content)}
-    write_result(output, searched, scores, result, own)
+    attributes = {"model": name, "metrics_sha256": metrics_digest(content)}
+    write_result(output, searched, scores, result, attributes)
     write_json(metrics, content)
     say(f"{name}: {said(result)}")
 

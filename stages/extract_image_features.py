@@ -33,8 +33,8 @@ def main(
         shard = None  # read in one go
     else:
         max_pixels = int(params.corpus.max_megapixels * 1e6)
-        own = settings, params.runtime, table, detector, max_pixels, params.seed
-        job = network_job(*own, network if rows is None else None)
+        arguments = settings, params.runtime, table, detector, max_pixels, params.seed
+        job = network_job(*arguments, network if rows is None else None)
     paths = {"images": images, "detector": detector, "network": network}
     made_by = "stages.extract_image_features", paths, Engine(params.runtime)
     plan = Plan(shard, settings.batch_size, table, images_digest, *made_by)

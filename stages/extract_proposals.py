@@ -51,18 +51,18 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         machine=[str(device), runtime.threads, torch.__version__],
     )
     datasets = proposal_datasets(sources.number, maker.width)
-    own = {"features": ((maker.width,), "float16")}
+    shapes = {"features": ((maker.width,), "float16")}
     work, pixels = WORK / "proposals", int(params.corpus.max_megapixels * 1e6)
     with (
         FeatureWriter(work, key, ids, datasets, attributes) as proposed,
-        FeatureWriter(work / "truth", key, regions.ids, own, attributes) as true,
+        FeatureWriter(work / "truth", key, regions.ids, shapes, attributes) as true,
     ):
         extract_boxes(table, regions, sources, proposed, true, settings, device, pixels)
         true.finish(truth)
         proposed.finish(output)
     proposals = FeatureFile(output)
     hits = {split: search_of(tables, split, proposals).hits() for split in SPLITS}
-    bounds = [f"{split} {upper_bound(own):.1f}" for split, own in hits.items()]
+    bounds = [f"{split} {upper_bound(right):.1f}" for split, right in hits.items()]
     sizes = f"{len(ids):,} images, {len(regions.ids):,} boxes of phrases"
     say(f"proposals: {sizes}; R@{sources.number} upper bound {', '.join(bounds)}")
 

@@ -193,22 +193,22 @@ class CommonParams(Section):
         """What files of features must say of themselves, by the section they are made with."""
         from pipeline.inputs.origin import Origin
 
-        found = self._image_origin(), self._region_origin(), self._sentence_origin()
-        made = {"transformer": self.sentences.transformer.named()}
-        tokens = Origin("sentences", "encode_tokens", None, made, "")
-        return {origin.section: origin for origin in found} | {"token_states": tokens}
+        origins = self._image_origin(), self._region_origin(), self._sentence_origin()
+        params = {"transformer": self.sentences.transformer.named()}
+        tokens = Origin("sentences", "encode_tokens", None, params, "")
+        return {origin.section: origin for origin in origins} | {"token_states": tokens}
 
     def _image_origin(self) -> "Origin":
         from models.backbone.params import provenance
         from pipeline.inputs.origin import Origin
 
         section, network = self.image_features, self.image_features.source == "network"
-        made = provenance(section.model_dump(mode="json"), self.seed) if network else {}
+        params = provenance(section.model_dump(mode="json"), self.seed) if network else {}
         return Origin(
             "image_features",
             "extract_image_features",
             section.model if network else None,
-            {"source": section.source, "file": section.file.read_names()} | made,
+            {"source": section.source, "file": section.file.read_names()} | params,
             "image_features.source: file",
             {"source": "network", **UNNAMED},
         )
@@ -219,18 +219,18 @@ class CommonParams(Section):
         from pipeline.regions.file import used
 
         section = self.regions
-        made, unsaid = used(section.model_dump(mode="json")), {}
+        params, unsaid = used(section.model_dump(mode="json")), {}
         models = {"detector": self.detector.architecture, "grid": section.network.model}
         if section.source == "grid":
-            made["network"] = provenance(made["network"], self.seed)
+            params["network"] = provenance(params["network"], self.seed)
             unsaid["network"] = UNNAMED
             if section.network.layers is None:  # the network's own choice, which the file names
-                del made["network"]["layers"]
+                del params["network"]["layers"]
         return Origin(
             "regions",
             "extract_region_features",
             models.get(section.source, f"imported from {section.source}"),
-            made,
+            params,
             "regions.source",
             unsaid,
         )
@@ -239,20 +239,20 @@ class CommonParams(Section):
         from pipeline.inputs.origin import Origin
 
         section, name = self.sentences, self.sentences.encoding
-        made: dict[str, Any] = {"encoding": name}
+        params: dict[str, Any] = {"encoding": name}
         if name == "file":
-            made["file"] = section.file.read_names()
-        elif own := getattr(section, name, None):
-            made |= {"seed": self.seed, name: own.model_dump(mode="json")}
+            params["file"] = section.file.read_names()
+        elif options := getattr(section, name, None):
+            params |= {"seed": self.seed, name: options.model_dump(mode="json")}
         if name == "transformer":
-            made[name] = section.transformer.named()
+            params[name] = section.transformer.named()
         if name == "tfidf":  # files are told by their content
-            chosen = made[name]
+            chosen = params[name]
             chosen["lemmatiser"] = {"name": chosen["lemmatiser"]}
             if chosen["stop_words"] not in ("function_words", "none"):
                 del chosen["stop_words"]
         own_file = "sentences.encoding: file"
-        return Origin("sentences", "encode_sentences", None, made, own_file)
+        return Origin("sentences", "encode_sentences", None, params, own_file)
 
     def model(self, name: str) -> Settings:
         return Settings(getattr(self, name), self.loss, self.ranking, self.seed)
@@ -278,9 +278,9 @@ def default_values() -> dict[str, Any]:
     values: dict[str, Any] = whole.model_dump(mode="json", context=AS_WRITTEN)
     for name in INHERITED:
         training = values[name]["training"]
-        own = sorted(training, key=lambda key: key in INHERITED[name])
-        given = getattr(whole, name).training.model_fields_set
-        values[name]["training"] = {key: training[key] for key in own if key in given}
+        order = sorted(training, key=lambda key: key in INHERITED[name])
+        fields = getattr(whole, name).training.model_fields_set
+        values[name]["training"] = {key: training[key] for key in order if key in fields}
     return values
 
 
@@ -289,9 +289,9 @@ def filled(values: Mapping[str, Any]) -> dict[str, Any]:
     `training` of every model, the keys of the section `training` that it does not have itself."""
     whole = dict(values)
     for name, default in default_values().items():
-        own = values.get(name)
-        if isinstance(own, Mapping) and isinstance(default, Mapping) and name not in NAMED:
-            whole[name] = merge(default, own)
+        section = values.get(name)
+        if isinstance(section, Mapping) and isinstance(default, Mapping) and name not in NAMED:
+            whole[name] = merge(default, section)
     shared = whole.get("training")
     for name, keys in INHERITED.items():
         section = whole.get(name)

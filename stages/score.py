@@ -49,7 +49,7 @@ def main(
     check_origins(inputs, params.origins())
     splits = {split: score(split) for split in SCORED}
     if keep != EMBEDDINGS:
-        splits = {split: replace(found, scores=found.matrix) for split, found in splits.items()}
+        splits = {split: replace(s, scores=s.matrix) for split, s in splits.items()}
     described: dict[str, str | int | float] = {
         "model": name,
         "checkpoint_sha256": trained.sha256,
@@ -86,8 +86,8 @@ def likeness(features: Path, split: SplitScores) -> dict[str, float]:
         return {}
     rows = sample_rows(len(split.image_ids), CORRELATED, 0)
     ids = [split.image_ids[row] for row in rows]
-    given, made = file.read(file.rows(ids)), split.image_embeddings[rows]
-    vectors = {"feature_correlation": given, "correlation": made}
+    before, after = file.read(file.rows(ids)), split.image_embeddings[rows]
+    vectors = {"feature_correlation": before, "correlation": after}
     try:
         return {n: 100 * correlate(v, ids).summary()["mean_absolute"] for n, v in vectors.items()}
     except WorkbenchError:

@@ -37,10 +37,10 @@ def main(
             epochs += training_rows(path.stem, curve)
     for path in ranked:
         check_model(path, read_ranks(path))
-        found = read_findings(path)
+        findings = read_findings(path)
         recalls += recall_rows(path.stem, read_query_ranks(path, "naive"))
-        densities += separation_rows(path.stem, found.separation) if found.separation else []
-        shares += hub_rows(path.stem, found.hubs["naive"])
+        densities += separation_rows(path.stem, findings.separation) if findings.separation else []
+        shares += hub_rows(path.stem, findings.hubs["naive"])
     tables = {training: epochs, recall: recalls, hubs: shares}
     coloured_tables = {file: coloured(rows, numbers_of(names)) for file, rows in tables.items()}
     for file, rows in {**coloured_tables, separation: densities}.items():

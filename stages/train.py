@@ -30,8 +30,8 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
         job = prepare(settings, inputs, device)
         check_origins(inputs, params.origins())
         runtime = (device, params.runtime.threads, WORK)
-        made = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
-    say(f"{name}: kept epoch {made.epoch}, validation rsum {made.val_rsum:.1f}")
+        kept = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
+    say(f"{name}: kept epoch {kept.epoch}, validation rsum {kept.val_rsum:.1f}")
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
     if settings.weights == "random":
         labels = NO_BOXES if load_boxes(boxes).empty else read_labels(images, boxes)
         network: Any = random_detector(settings, labels, params.seed).eval()
-        made = {"detector": decisive(settings), "seed": params.seed}
-        description = describe(network, "random", made, {}, {})
+        chosen = {"detector": decisive(settings), "seed": params.seed}
+        description = describe(network, "random", chosen, {}, {})
     else:
         network, description = detector_of_file(settings)
     write_text(curve, curve_tsv([{"epoch": 0, "weights": description.origin}]))

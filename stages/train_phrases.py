@@ -36,8 +36,8 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
         seed_everything(params.seed)
         job = prepare(settings, inputs, device)
         runtime = (device, params.runtime.threads, WORK)
-        made = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
-    say(f"{name}: kept epoch {made.epoch}, validation R@1 + R@5 + R@10 {made.val_rsum:.1f}")
+        kept = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
+    say(f"{name}: kept epoch {kept.epoch}, validation R@1 + R@5 + R@10 {kept.val_rsum:.1f}")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class _OwnBlocks:
 
 for _name, _folder in BLOCKS.items():
     _places = getattr(sys.modules.get(_name, object), "__path__", [])
-    if _name in sys.modules and _folder not in [Path(place).resolve() for place in _places]:
+    if _name in sys.modules and _folder not in [Path(path).resolve() for path in _places]:
         raise ImportError(
             f"{_name}: a package of this name is imported already, from "
             f"{', '.join(_places) or sys.modules[_name].__file__}; VSE Workbench needs the one in "
@@ -73,8 +73,8 @@ sys.meta_path.insert(0, _OwnBlocks)
 
 def __getattr__(name: str) -> Any:
     """A name of the list above; AttributeError, so that Python says ImportError, for others."""
-    if name in (found := _modules()):
-        return getattr(import_module(found[name]), name)
+    if name in (modules := _modules()):
+        return getattr(import_module(modules[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -87,4 +87,4 @@ def _modules() -> dict[str, str]:
     """The module of each name, from the source of this file."""
     nodes = ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-    return {each.name: str(node.module) for node in imports for each in node.names if each.asname}
+    return {item.name: str(node.module) for node in imports for item in node.names if item.asname}

@@ -23,29 +23,29 @@ SELDOM = 0.01  # share of the captions that a word must be left out of to be dra
 
 def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
     """separation.json, .tsv, .png: S and the distributions P and Q of the models, by label."""
-    found, overlaps, tables = {}, {}, []
+    separations, overlaps, tables = {}, {}, []
     for label, split in scores.items():
-        one = separation(split.scores, split.image_groups, split.caption_groups)
-        true, others, found[label] = int(one.true.sum()), int(one.others.sum()), one
-        overlaps[label] = {"overlap": one.overlap, "true_pairs": true, "other_pairs": others}
-        edges, (p, q) = np.linspace(one.low, one.high, len(one.true) + 1), one.densities
+        sep = separation(split.scores, split.image_groups, split.caption_groups)
+        true, others, separations[label] = int(sep.true.sum()), int(sep.others.sum()), sep
+        overlaps[label] = {"overlap": sep.overlap, "true_pairs": true, "other_pairs": others}
+        edges, (p, q) = np.linspace(sep.low, sep.high, len(sep.true) + 1), sep.densities
         columns = {"low": edges[:-1], "high": edges[1:], "true": p, "others": q}
         tables.append(pd.DataFrame({"label": label} | columns))
     write_json(folder / "separation.json", overlaps)
     write_table(folder / "separation.tsv", pd.concat(tables))
-    figures.draw_separation(folder / "separation.png", found)
-    return "S: " + ", ".join(f"{label} {one.overlap:.3f}" for label, one in found.items())
+    figures.draw_separation(folder / "separation.png", separations)
+    return "S: " + ", ".join(f"{label} {sep.overlap:.3f}" for label, sep in separations.items())
 
 
 def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids: list[str]) -> str:
     """Write correlations.json, .tsv (a row per pair of images, a column per label) and .png."""
-    write_json(folder / "correlations.json", {k: one.summary() for k, one in found.items()})
+    write_json(folder / "correlations.json", {k: r.summary() for k, r in found.items()})
     first, second = np.asarray(image_ids, object)[np.stack(np.triu_indices(len(image_ids), 1))]
-    values = {label: one.between for label, one in found.items()}
+    values = {label: r.between for label, r in found.items()}
     table = pd.DataFrame({"image": first, "other": second} | values)
     write_table(folder / "correlations.tsv", table)
     figures.draw_correlations(folder / "correlations.png", found)
-    means = (f"{k} {one.summary()['mean_absolute']:.3f}" for k, one in found.items())
+    means = (f"{k} {r.summary()['mean_absolute']:.3f}" for k, r in found.items())
     return f"mean |r| of {len(image_ids)} images: " + ", ".join(means)
 
 
@@ -69,10 +69,10 @@ def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> st
 def example_lines(captions: pd.DataFrame, drops: pd.DataFrame) -> Iterator[str]:
     """Score and words of every caption, those of the three largest drops in asterisks."""
     for name, words in zip(captions["caption_id"], captions["tokens"], strict=True):
-        own = drops[drops["caption_id"] == name]
-        marked = set(own["position"][(own["place"] <= TOP) & (own["drop"] > 0)])
-        shown = (f"*{word}*" if place in marked else word for place, word in enumerate(words))
-        yield f"{own['score'].iloc[0]:.3f}  {printable(' '.join(shown))}"
+        rows = drops[drops["caption_id"] == name]
+        marked = set(rows["position"][(rows["place"] <= TOP) & (rows["drop"] > 0)])
+        shown = (f"*{word}*" if position in marked else word for position, word in enumerate(words))
+        yield f"{rows['score'].iloc[0]:.3f}  {printable(' '.join(shown))}"
 
 
 def write_curve(folder: Path, path: Path, name: str) -> str:

@@ -28,8 +28,8 @@ def word_drops(
     with Progress("leaving words out", len(captions), "captions") as progress:
         for start in range(0, len(captions), block):
             rows = captions.iloc[start : start + block]
-            own = _drops_of(embedder, rows, images[start : start + len(rows)])
-            parts += [own] if len(own) else []
+            part = _drops_of(embedder, rows, images[start : start + len(rows)])
+            parts += [part] if len(part) else []
             progress.update(len(rows))
     if not parts:
         raise WorkbenchError(
@@ -57,9 +57,9 @@ def _drops_of(
     """The rows of some captions, each caption whole and shortened embedded in one call."""
     texts, owners, rows = list[list[str]](), list[int](), list[tuple[int, str, int]]()
     for owner, words in enumerate(captions["tokens"]):
-        known = [place for place, word in enumerate(words) if embedder.knows(word)]
+        known = [position for position, word in enumerate(words) if embedder.knows(word)]
         if len(known) > 1:
-            rows += [(place, words[place], len(texts)) for place in known]
+            rows += [(position, words[position], len(texts)) for position in known]
             texts += [list(words), *([*words[:p], *words[p + 1 :]] for p in known)]
             owners += [owner] * (1 + len(known))
     if not texts:

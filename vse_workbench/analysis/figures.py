@@ -104,9 +104,9 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
 def _losses(axes: Axes, curve: Curve) -> None:
     """A line for each phase, broken where others come between: their losses are different sums."""
     for number, name in enumerate(dict.fromkeys(curve.phases)):
-        own = np.where(np.array(curve.phases) == name, curve.loss, np.nan)
+        loss = np.where(np.array(curve.phases) == name, curve.loss, np.nan)
         shade = SERIES[number % len(SERIES)]
-        axes.plot(curve.epochs, own, "o-", markersize=3, color=shade, label=name or "all epochs")
+        axes.plot(curve.epochs, loss, "o-", markersize=3, color=shade, label=name or "all epochs")
     axes.legend(title="phase", frameon=False)
     axes.set(ylabel="training loss")
     if min(curve.loss) > 0:

@@ -20,11 +20,11 @@ def correlations(
     """Correlations by label, of features and of embeddings, and the `count` images drawn for it."""
     first, file = next(iter(scores.values())), FeatureFile(features)
     ids = [first.image_ids[row] for row in sample_rows(len(first.image_ids), count, seed)]
-    found = {FEATURES: correlate(file.read(file.rows(ids)), ids)}
+    by_label = {FEATURES: correlate(file.read(file.rows(ids)), ids)}
     for label, split in scores.items():
         vectors = _embeddings(split, label)
-        found[label] = correlate(vectors[_rows_of(split.image_ids, ids, label)], ids)
-    return found, ids
+        by_label[label] = correlate(vectors[_rows_of(split.image_ids, ids, label)], ids)
+    return by_label, ids
 
 
 def described(

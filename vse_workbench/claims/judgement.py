@@ -45,27 +45,27 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     judged = [(cell, cell.found, cell.p) for cell in cells if cell.found and cell.p is not None]
     # Benjamini and Hochberg (1995): of those at or below LEVEL at most LEVEL are false discoveries
     values = stats.false_discovery_control([p for *_, p in judged]) if judged else ()
-    for (cell, found, _), p in zip(judged, values, strict=True):
+    for (cell, effect, _), p in zip(judged, values, strict=True):
         interest = max(POINTS * len(ledger.signs(cell.claim)), abs(cell.published or 0.0) / 4)
         cell.corrected = float(p)
-        cell.word = decided(found.mean, found.low, found.high, p, cell.claim.region, interest)
+        cell.word = decided(effect.mean, effect.low, effect.high, p, cell.claim.region, interest)
     return cells
 
 
 def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -> Judgement:
     """One claim on one dataset before the correction: `undecided` where it has a p value."""
     signs, paper = ledger.signs(claim), ledger.published(claim)
-    made = Judgement(name, claim, dataset, "not run", paper[0] - paper[1] if paper else None)
+    cell = Judgement(name, claim, dataset, "not run", paper[0] - paper[1] if paper else None)
     if lacking := unmet(ledger, claim, dataset):
-        made.word, made.notes = "premise not met", lacking
-        return made
+        cell.word, cell.notes = "premise not met", lacking
+        return cell
     seeds, sides, notes = seeds_of(ledger, claim), (claim.first, claim.second), list[str]()
     for state in reversed(kept.states or [State("", frozenset())]):
         here = [row for row in kept.rows if row.dataset == dataset and row.key in state.keys]
         runs = {(row.setting, row.seed): row for row in here if signs.keys() <= row.figures.keys()}
         lost = {side: [seed for seed in seeds if (side, seed) not in runs] for side in sides}
-        lacking = [f"{side} lacks {claim.measure} of seeds {listing(own, 20)}"
-                   for side, own in lost.items() if own]  # fmt: skip
+        lacking = [f"{side} lacks {claim.measure} of seeds {listing(missing, 20)}"
+                   for side, missing in lost.items() if missing]  # fmt: skip
         used = [runs[side, seed] for side in sides for seed in seeds if seed not in lost[side]]
         if len({row.corpus for row in used}) > 1:
             lacking.append("the sides have no corpus in common")
@@ -73,8 +73,8 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
             break
         notes = notes or lacking  # under the newest code
     else:
-        made.notes = notes
-        return made
+        cell.notes = notes
+        return cell
     searches = [row for row in here if row.setting in sides and row.seed == SEARCHED]
     values = [sum(sign * row.figures[f] for f, sign in signs.items()) for row in used]
     reached, n = list[Reached](), len(seeds)
@@ -86,14 +86,14 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
     resampled = np.zeros(2) if drawn is None else drawn  # no deviation: the seeds alone
     collapsed = [row for row in used if row.outcome == COLLAPSED]
     early = [row for row in used if not row.has_converged]
-    made.notes = [f"judged by the code of commit {state.commit}: {note}" for note in notes]
-    made.notes += [f"{row.name}: collapsed" for row in collapsed]
-    made.notes += [f"{row.name}: best epoch {row.best_epoch} of at most {row.cap}" for row in early]
-    made.levels, made.differences = (fmean(values[:n]), fmean(values[n:])), differences
-    made.found, made.alone = over_seeds(differences, resampled), drawn is None
-    made.minutes = sum(row.minutes for row in (*used, *searches))
+    cell.notes = [f"judged by the code of commit {state.commit}: {note}" for note in notes]
+    cell.notes += [f"{row.name}: collapsed" for row in collapsed]
+    cell.notes += [f"{row.name}: best epoch {row.best_epoch} of at most {row.cap}" for row in early]
+    cell.levels, cell.differences = (fmean(values[:n]), fmean(values[n:])), differences
+    cell.found, cell.alone = over_seeds(differences, resampled), drawn is None
+    cell.minutes = sum(row.minutes for row in (*used, *searches))
     if early or len(collapsed) == len(used):
-        made.word = "not converged" if early else "collapsed"
+        cell.word = "not converged" if early else "collapsed"
     else:
-        made.word, made.p = "undecided", p_value(differences, resampled, claim.region)
-    return made
+        cell.word, cell.p = "undecided", p_value(differences, resampled, claim.region)
+    return cell

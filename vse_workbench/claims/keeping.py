@@ -48,11 +48,11 @@ def made_row(
     groups, epochs = tables[0].set_index("image_id")["group"], (0.0, 0, 0, 0)
     tested = [groups[in_split(table, "test")["image_id"]] for table in tables]
     chance = chance_level(tested[0], tested[1])
-    found = rounded(chance) | {"separation": 100.0}
+    results = rounded(chance) | {"separation": 100.0}
     if not has_ended:
         metrics = json.loads(_file(folder, plan.stage, "metrics").read_bytes())
-        found, epochs = metrics[criterion], _epochs(folder, plan)
-    measured = {key: float(value) for key, value in leaves(found) if key in FIGURES}
+        results, epochs = metrics[criterion], _epochs(folder, plan)
+    measured = {key: float(value) for key, value in leaves(results) if key in FIGURES}
     figures = {key: value for key, value in measured.items() if math.isfinite(value)}
     at_chance = figures.get("rsum", math.inf) < NEAR_CHANCE * chance["rsum"]
     digests = [images_digest(tables[0]), captions_digest(tables[1])]
@@ -78,29 +78,29 @@ def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
     been: all in its phase. Of an average of models those of the one that is nearest to its cap."""
     from pipeline.storage.checkpoint import read_checkpoint  # torch takes seconds to load
 
-    found = []
-    for stage in (one for one in plan.stages if one.startswith(("train@", "train_phrases@"))):
-        made = read_checkpoint(_file(folder, stage, "output")).description
+    trainings = []
+    for stage in (name for name in plan.stages if name.startswith(("train@", "train_phrases@"))):
+        kept = read_checkpoint(_file(folder, stage, "output")).description
         curve = pd.read_csv(_file(folder, stage, "curve"), sep="\t")
         allowed = caps(plan.params[stage.partition("@")[2]], plan.params["loss"])
         phases = [phase if phase in allowed else plan.params["loss"] for phase in curve["phase"]]
-        phase = phases[made.epoch - 1]
-        best = phases[: made.epoch].count(phase)
-        found.append((made.val_rsum, best, phases.count(phase), allowed.get(phase, 0)))
-    _, best, last, most = max(found, key=lambda one: one[1] / max(one[3], 1))
-    return round(fmean(one[0] for one in found), DECIMALS), best, last, most
+        phase = phases[kept.epoch - 1]
+        best = phases[: kept.epoch].count(phase)
+        trainings.append((kept.val_rsum, best, phases.count(phase), allowed.get(phase, 0)))
+    _, best, last, most = max(trainings, key=lambda row: row[1] / max(row[3], 1))
+    return round(fmean(row[0] for row in trainings), DECIMALS), best, last, most
 
 
 def caps(section: Mapping[str, Any], loss: str) -> dict[str, int]:
     """The most epochs of each phase of a training by the section of its model, none for CCA; an
     earlier phase by another loss, as a warm-up, counts to that of `loss`."""
     epochs = section.get("training", {}).get("epochs", {})
-    found = dict(epochs) if isinstance(epochs, Mapping) else {loss: epochs}
+    limits = dict(epochs) if isinstance(epochs, Mapping) else {loss: epochs}
     if not section.get("recurrent", True):  # dp_rnn: one phase, as long as both
-        found = {"matching": found["matching"] + found["all"]}
-    found |= {phase["name"]: phase["epochs"] for phase in section.get("phases", ())}
+        limits = {"matching": limits["matching"] + limits["all"]}
+    limits |= {phase["name"]: phase["epochs"] for phase in section.get("phases", ())}
     later = {name: section.get(name, {}).get("epochs") for name in ("fine_tuning", "mining")}
-    return found | {name: count for name, count in later.items() if count}
+    return limits | {name: count for name, count in later.items() if count}
 
 
 def _ranks(folder: Path, plan: Plan, criterion: str) -> Ranks:
@@ -112,4 +112,4 @@ def _ranks(folder: Path, plan: Plan, criterion: str) -> Ranks:
     read = read_query_ranks(_file(folder, plan.stage, "ranks"), criterion)
     codes = group_codes(read.i2t.groups, read.t2i.groups)
     ranks = read.i2t.measured.ranks, read.t2i.measured.ranks
-    return Ranks(*(dict(zip(DIRECTIONS, own, strict=True)) for own in (ranks, codes)))
+    return Ranks(*(dict(zip(DIRECTIONS, pair, strict=True)) for pair in (ranks, codes)))

@@ -107,8 +107,8 @@ class Ledger(Section):
 
     def published(self, claim: Claim) -> list[float]:
         """The paper's measure of first and second setting; [] for a claim without figures."""
-        signs, own = self.signs(claim).values(), claim.published
-        sides = [own.first, own.second] if own else []
+        signs, paper = self.signs(claim).values(), claim.published
+        sides = [paper.first, paper.second] if paper else []
         return [sum(s * value for s, value in zip(signs, side, strict=True)) for side in sides]
 
 
@@ -117,11 +117,11 @@ def read_ledger(path: Path = Path("claims.yaml")) -> Ledger:
     try:
         ledger = Ledger.model_validate(read_yaml(path))
     except ValidationError as error:
-        found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        problems = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
     else:
-        found = [*_problems(ledger)] or [*_claim_problems(ledger)]
-    if found:
-        raise WorkbenchError(f"{path}:\n  " + "\n  ".join(found))
+        problems = [*_problems(ledger)] or [*_claim_problems(ledger)]
+    if problems:
+        raise WorkbenchError(f"{path}:\n  " + "\n  ".join(problems))
     return ledger
 
 
@@ -129,9 +129,9 @@ def resolved(ledger: Ledger, name: str) -> Setting:
     """A setting with all that its bases give it: no base, a model, a criterion, seeds."""
     setting = ledger.settings[name]
     base = resolved(ledger, setting.base) if setting.base else Setting(seeds=ledger.seeds)
-    own = {key: getattr(setting, key) for key in setting.model_fields_set - {"base"}}
-    own |= {"set": base.set | setting.set, "has": base.has | setting.has}
-    return base.model_copy(update=own)
+    fields = {key: getattr(setting, key) for key in setting.model_fields_set - {"base"}}
+    fields |= {"set": base.set | setting.set, "has": base.has | setting.has}
+    return base.model_copy(update=fields)
 
 
 def seeds_of(ledger: Ledger, claim: Claim) -> list[int]:
@@ -147,15 +147,15 @@ def factors_of(ledger: Ledger, name: str) -> list[float]:
 
 def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
     """The premises of a claim that a dataset, or a setting on it, lacks, a line each."""
-    found = dict[str, None]()
+    lacking = dict[str, None]()
     for side in (claim.first, claim.second):
         has = ledger.datasets[dataset].has | resolved(ledger, side).has
         for key, need in claim.needs.items():
-            there = has.get(key, "none")
-            is_number = isinstance(need, int) and isinstance(there, int)
-            if int(there) < int(need) if is_number else there != need:
-                found[f"needs {key} {need}, {dataset} has {there}"] = None
-    return list(found)
+            actual = has.get(key, "none")
+            is_number = isinstance(need, int) and isinstance(actual, int)
+            if int(actual) < int(need) if is_number else actual != need:
+                lacking[f"needs {key} {need}, {dataset} has {actual}"] = None
+    return list(lacking)
 
 
 def setting_params(
@@ -172,12 +172,12 @@ def setting_params(
     params = copy.deepcopy(dict(defaults))
     if where.recipe is not None:
         params = merge(params, read_recipe(recipes, where.recipe).settings)
-    place = f"claims.yaml, setting {name} on {dataset}"
+    context = f"claims.yaml, setting {name} on {dataset}"
     for values in (where.set, setting.set, where.over.get(ALL, {}), where.over.get(name, {})):
         for key, value in values.items():
-            _assign(params, key, value, place)
+            _assign(params, key, value, context)
     for key in ledger.search.keys.get(setting.model, []) if factor != 1 else ():
-        _assign(params, key, float(f"{dict(leaves(params))[key] * factor:.6g}"), place)
+        _assign(params, key, float(f"{dict(leaves(params))[key] * factor:.6g}"), context)
     return params
 
 
@@ -188,9 +188,9 @@ def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
         if shared in params.get("training", ()):  # the model's own value of it
             params[section]["training"].setdefault(shared)
         for part in key.split("."):
-            holder, place = node, int(part) if isinstance(node, list) else part
-            node = holder[place]
-        holder[place] = value
+            holder, index = node, int(part) if isinstance(node, list) else part
+            node = holder[index]
+        holder[index] = value
     except (KeyError, IndexError, TypeError, ValueError):
         raise WorkbenchError(f"{where}: params.yaml has no key {key}") from None
 
@@ -221,6 +221,6 @@ def _claim_problems(ledger: Ledger) -> Iterator[str]:
             yield f"claims.{name}: seed {alone} alone is of both settings; an interval needs two"
         wanted = len(ledger.measures[claim.measure])
         for side in ("first", "second") if claim.published else ():
-            if (given := len(getattr(claim.published, side))) != wanted:
-                told = f"{given} figures; measure {claim.measure} has {wanted}"
-                yield f"claims.{name}: published.{side}: {told}"
+            if (count := len(getattr(claim.published, side))) != wanted:
+                text = f"{count} figures; measure {claim.measure} has {wanted}"
+                yield f"claims.{name}: published.{side}: {text}"

@@ -37,13 +37,13 @@ def page(ledger: Ledger, cells: Sequence[Judgement], rows: Sequence[Row], chart:
     summary = {paper: [pairs[paper, word] for word in words] for paper in papers}
     both = [(c.found, c.published) for c in cells if c.found and c.published is not None]
     commits = dict.fromkeys(row.commit for row in rows)
-    runs = {f"`{one}`": [row for row in rows if row.commit == one] for one in commits}
+    runs = {f"`{commit}`": [row for row in rows if row.commit == commit] for commit in commits}
     return ENVIRONMENT.get_template("claims.md").render(
         sentence=sentence(ledger, cells),
         words=words,
         summary=summary | {"all": [sum(column) for column in zip(*summary.values(), strict=True)]},
         chart=chart,
-        holding=sum(found.low <= published <= found.high for found, published in both),
+        holding=sum(effect.low <= published <= effect.high for effect, published in both),
         intervals=len(both),
         papers=papers,
         cells={(cell.name, cell.dataset): cell for cell in cells},
@@ -80,19 +80,19 @@ def rows_of(ledger: Ledger, cells: Iterable[Judgement]) -> list[list[str]]:
     rows = [["claim", "dataset", "measure", "published", "difference", "", "", "verdict"]]
     for cell in cells:
         published = "no figures" if cell.published is None else f"{cell.published:+.1f}"
-        own = [cell.name, cell.dataset, cell.claim.measure, published]
-        rows.append([*own, *(_numbers(ledger, cell) or [""] * 3), cell.word])
+        columns = [cell.name, cell.dataset, cell.claim.measure, published]
+        rows.append([*columns, *(_numbers(ledger, cell) or [""] * 3), cell.word])
     return rows
 
 
 def _numbers(ledger: Ledger, cell: Judgement) -> list[str]:
     """The difference with its interval; its size and p; seeds and cost. [] where nothing ran"""
-    if (found := cell.found) is None or cell.levels is None:
+    if (effect := cell.found) is None or cell.levels is None:
         return []
-    size = _share(ledger, cell.claim, found.mean, cell.levels[1])
+    size = _share(ledger, cell.claim, effect.mean, cell.levels[1])
     if cell.corrected is not None:
         size.append("p < 0.001" if cell.corrected < 0.001 else f"p {cell.corrected:.3f}")
-    interval = f"{found.mean:+.1f} ({found.low:+.1f} to {found.high:+.1f})"
+    interval = f"{effect.mean:+.1f} ({effect.low:+.1f} to {effect.high:+.1f})"
     seeds = f"n {len(cell.differences)}{' alone' if cell.alone else ''}"
     return [interval, ", ".join(size), f"{seeds}, {cell.minutes:.0f} min"]
 

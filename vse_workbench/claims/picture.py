@@ -26,18 +26,18 @@ def draw(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
     with picture(path, 7.2, 1.1 + 0.2 * sum(heights)) as drawn:
         grid = drawn.subplots(len(papers), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
         for axes, (paper, claims) in zip(grid, papers.items(), strict=True):
-            for place, tried in enumerate(claims.values()):
+            for row, tried in enumerate(claims.values()):
                 if tried[0].published is not None:
-                    axes.plot(tried[0].published, place, "D", color="black", fillstyle="none")
+                    axes.plot(tried[0].published, row, "D", color="black", fillstyle="none")
                 for cell in tried:
-                    found = cell.found
-                    assert found is not None
+                    effect = cell.found
+                    assert effect is not None
                     number = list(titles).index(cell.dataset)
-                    at = place + 0.25 * (number - (len(titles) - 1) / 2)
+                    at = row + 0.25 * (number - (len(titles) - 1) / 2)
                     look = {"color": SERIES[number % len(SERIES)], "markersize": 4}
-                    axes.plot((found.low, found.high), (at, at), linewidth=1.4, **look)
+                    axes.plot((effect.low, effect.high), (at, at), linewidth=1.4, **look)
                     inner = None if cell.word in DECIDED else "white"
-                    axes.plot(found.mean, at, MARKS[number % 4], markerfacecolor=inner, **look)
+                    axes.plot(effect.mean, at, MARKS[number % 4], markerfacecolor=inner, **look)
             axes.set_title(paper, loc="left")
             axes.set_yticks(range(len(claims)), list(claims))
             axes.set_ylim(len(claims) - 0.4, -0.6)

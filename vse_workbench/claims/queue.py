@@ -80,7 +80,7 @@ class Planner:
 
     def _plan(self, setting: str, dataset: str) -> Plan:
         """The plan of a setting; the data need not be there."""
-        own, params = resolved(self.ledger, setting), self.params(setting, dataset)
+        entry, params = resolved(self.ledger, setting), self.params(setting, dataset)
         values = without_data(params)
         if problems := "\n  ".join(find_problems(values)):
             raise WorkbenchError(f"claims.yaml, setting {setting} on {dataset}:\n  {problems}")
@@ -89,25 +89,25 @@ class Planner:
             write_text(graph, GRAPH.read_text(encoding="utf-8"))
             write_json(Path(name, "params.yaml"), values)
             stages = resolved_stages(graph)
-        ends = (f"{stage}@{own.model}" for stage in (*EVALUATING, LOCALISING))
+        ends = (f"{stage}@{entry.model}" for stage in (*EVALUATING, LOCALISING))
         last = next((end for end in ends if end in stages), None)
         if last is None:
-            raise WorkbenchError(f"claims.yaml, setting {setting}: no model {own.model}")
+            raise WorkbenchError(f"claims.yaml, setting {setting}: no model {entry.model}")
         stages = _on_the_way(stages, last)
-        free = FREE if own.criterion != "naive" else (*FREE, "inference")
+        free = FREE if entry.criterion != "naive" else (*FREE, "inference")
         deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
         names = sorted(path.name for path in deps if path.parent == CODE)
-        given, typed = dict(leaves(params)), Params.model_validate(filled(values))
+        flat, typed = dict(leaves(params)), Params.model_validate(filled(values))
         read = {
-            stage: {key: value for key, value in given.items()
+            stage: {key: value for key, value in flat.items()
                     if _is_below(key, body.get("params", ())) and not _is_below(key, free)}
             for stage, body in stages.items()
         }  # fmt: skip
         commands = {stage: body["cmd"] for stage, body in stages.items()}  # the shortlist, say
         lists = [code_list(self.sources, name, self.lists[name], typed) for name in names]
-        digest = fingerprint(read=read, commands=commands, criterion=own.criterion)[:12]
+        digest = fingerprint(read=read, commands=commands, criterion=entry.criterion)[:12]
         code = fingerprint(lists=lists)[:12]
-        return Plan(setting, dataset, params, own.criterion, last, tuple(stages), digest, code)
+        return Plan(setting, dataset, params, entry.criterion, last, tuple(stages), digest, code)
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Jo
     jobs = list[Job]()
     for plan in plans:
         here = (plan.setting, plan.dataset)
-        own = [row for row in rows if row.place[:2] == here and row.key == plan.key]
-        kept = {(row.seed, row.factor) for row in own}
+        matching = [row for row in rows if row.place[:2] == here and row.key == plan.key]
+        kept = {(row.seed, row.factor) for row in matching}
         factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
-        seeds, chosen = resolved(ledger, plan.setting).seeds, chosen_factor(factors, own)
+        seeds, chosen = resolved(ledger, plan.setting).seeds, chosen_factor(factors, matching)
         runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
         runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
         jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
@@ -163,8 +163,8 @@ def _minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
     model = resolved(ledger, plan.setting).model
     alike = [name for name in ledger.settings if resolved(ledger, name).model == model]
     near = [row for row in rows if row.dataset == plan.dataset and row.setting in alike]
-    own = [row for row in near if row.setting == plan.setting]
-    return median(row.minutes for row in own or near) if near else None
+    exact = [row for row in near if row.setting == plan.setting]
+    return median(row.minutes for row in exact or near) if near else None
 
 
 def cost(jobs: Sequence[Job]) -> str:
@@ -177,14 +177,14 @@ def cost(jobs: Sequence[Job]) -> str:
 def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
     """Stages from which `last` follows, and itself, by name."""
     owners = {out: name for name, stage in stages.items() for out in stage.get("outs", ())}
-    found, ahead = dict[str, Any](), [last]
+    needed, ahead = dict[str, Any](), [last]
     while ahead:
         name = ahead.pop()
-        if name in found or name == CHECK:
+        if name in needed or name == CHECK:
             continue
-        found[name] = stages[name]
+        needed[name] = stages[name]
         ahead += [owners[path] for path in stages[name].get("deps", ()) if path in owners]
-    return dict(sorted(found.items()))
+    return dict(sorted(needed.items()))
 
 
 def _is_below(key: str, names: Iterable[str]) -> bool:

@@ -58,16 +58,16 @@ def drawn_differences(
     """(RESAMPLES,): first minus second in a measure, mean over pairs of one seed each, of test
     images drawn with replacement, each with its captions. signs: 1 or -1 of the measure's figures.
     None for a measure with a figure that is no mean over queries, such as a median."""
-    found = {figure: BY_QUERY.fullmatch(figure) for figure in signs}
+    matches = {figure: BY_QUERY.fullmatch(figure) for figure in signs}
     shape = next((ranks for pair in pairs for _, ranks in pair if ranks), None)
-    if shape is None or None in found.values():
+    if shape is None or None in matches.values():
         return None
-    images = 1 + max(int(own.max()) for own in shape.images.values())
+    images = 1 + max(int(codes.max()) for codes in shape.images.values())
     random = np.random.default_rng(0)
     weights = random.multinomial(images, np.full(images, 1 / images), RESAMPLES).astype(np.float64)
     total = np.zeros(RESAMPLES)
     for figure, sign in signs.items():
-        match: Any = found[figure]
+        match: Any = matches[figure]
         codes = shape.images[match["way"]]
         differences = [_values(*a, figure, match) - _values(*b, figure, match) for a, b in pairs]
         summed = np.bincount(codes, np.mean(differences, 0) + np.zeros(len(codes)), images)

@@ -67,8 +67,8 @@ class Row:
     @property
     def ranks(self) -> str:
         """The name of the file with the ranks of its queries."""
-        made = fingerprint(place=self.place)[:8]
-        return f"{self.setting}.{self.dataset}.{self.seed}.{made}.npz"
+        suffix = fingerprint(place=self.place)[:8]
+        return f"{self.setting}.{self.dataset}.{self.seed}.{suffix}.npz"
 
     @property
     def has_converged(self) -> bool:
@@ -106,10 +106,10 @@ def chosen_factor(factors: Sequence[float], rows: Iterable[Row]) -> float | None
     of equal ones the nearest to 1; None while some are lacking."""
     if len(factors) == 1:
         return factors[0]
-    found = {row.factor: row.val_rsum for row in rows if row.seed == SEARCHED}
-    if not found.keys() >= set(factors):
+    rsums = {row.factor: row.val_rsum for row in rows if row.seed == SEARCHED}
+    if not rsums.keys() >= set(factors):
         return None
-    return max(factors, key=lambda factor: (found[factor], -abs(math.log(factor))))
+    return max(factors, key=lambda factor: (rsums[factor], -abs(math.log(factor))))
 
 
 def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
@@ -122,7 +122,7 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
         if row.seed not in seeds:
             text = f"{row.name}: claims.yaml has the seeds {listing(seeds, 20)}"
             raise WorkbenchError(text, "seeds are fixed before a run: remove its line")
-        alike = [one for one in rows if one.place[:2] == row.place[:2] and one.key == row.key]
+        alike = [r for r in rows if r.place[:2] == row.place[:2] and r.key == row.key]
         factor = chosen_factor(factors_of(ledger, row.setting), alike)
         if factor != row.factor:
             chosen = "is not complete" if factor is None else f"has chosen {factor:g}"
@@ -165,17 +165,17 @@ def read_rows(path: Path) -> list[Row]:
     lines = read_text(path).splitlines() if path.exists() else []
     table = list(csv.DictReader(lines, delimiter="\t"))
     figures = [{key: line[key] for key in FIGURES if line.get(key)} for line in table]
-    records = [{**line, "figures": own} for line, own in zip(table, figures, strict=True)]
+    records = [{**line, "figures": values} for line, values in zip(table, figures, strict=True)]
     try:
         rows = TypeAdapter(list[Row]).validate_python(records)
     except ValidationError as error:
         (number, *_, column), text = error.errors()[0]["loc"], error.errors()[0]["msg"]
         line = int(number) + 2  # of the file, the head is its first
         raise WorkbenchError(f"{path}, line {line}: {column}: {text}") from None
-    for place, count in Counter(row.place for row in rows).items():
+    for identity, count in Counter(row.place for row in rows).items():
         if count > 1:
             text = "{}: two lines of {} on {}, seed {}, factor {:g}, with the same code and corpus"
-            raise WorkbenchError(text.format(path, *place), "keep one of them")
+            raise WorkbenchError(text.format(path, *identity), "keep one of them")
     return rows
 
 

@@ -66,11 +66,11 @@ class Folder:
         write_text(self.note, job.name)
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
-            own, there = self.path / value, Path(value)
+            link, target = self.path / value, Path(value)
             # data in the repository's folder, but not in git: raw images, a file of word vectors
-            if not there.is_absolute() and there.exists() and not own.exists():
-                own.parent.mkdir(parents=True, exist_ok=True)
-                own.symlink_to(there.resolve())
+            if not target.is_absolute() and target.exists() and not link.exists():
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(target.resolve())
         with SHARED:
             code = self._repro([stage for stage in job.plan.stages if "@" not in stage])
         return code or self._repro([job.plan.stage])

@@ -30,8 +30,8 @@ def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float
     distance = min(abs(mean - edge) for edge in region)
 
     def beyond(power: float) -> float:
-        found = over_seeds(differences, drawn, 1 - 10**power)
-        return (found.high - found.low) / 2 - distance
+        interval = over_seeds(differences, drawn, 1 - 10**power)
+        return (interval.high - interval.low) / 2 - distance
 
     least = math.log10(LEAST_P)
     if distance == 0:

@@ -27,8 +27,8 @@ FIRST_WORDS = {
 def files() -> dict[str, Path]:
     """The file of every command by its name, `export image-network` of export_image_network.py."""
     first = re.compile(f"({'|'.join(FIRST_WORDS)})_")
-    found = {file.stem: file for file in sorted(FOLDER.glob("[!_]*.py"))}
-    return {first.sub(r"\1 ", stem, 1).replace("_", "-"): file for stem, file in found.items()}
+    by_stem = {file.stem: file for file in sorted(FOLDER.glob("[!_]*.py"))}
+    return {first.sub(r"\1 ", stem, 1).replace("_", "-"): file for stem, file in by_stem.items()}
 
 
 def group_and_line(file: Path) -> tuple[str, str]:
@@ -73,13 +73,13 @@ class Commands(click.Group):
         file = files().get(self.prefix + cmd_name)
         if file is None:
             return None
-        found: click.Command = import_module(f"{__name__}.{file.stem}").main
-        return found
+        command: click.Command = import_module(f"{__name__}.{file.stem}").main
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """A line for each command, under the title of its group."""
-        found = files()
-        rows = [(name, *group_and_line(found[self.prefix + name])) for name in self.names()]
+        by_name = files()
+        rows = [(name, *group_and_line(by_name[self.prefix + name])) for name in self.names()]
         for title in GROUPS:
             lines = [(name, line) for name, group, line in rows if group == title]
             if lines:

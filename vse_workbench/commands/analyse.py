@@ -48,8 +48,8 @@ def main(
         say(artefacts.write_separation(output, scores))
     if "correlations" in wanted:
         features = stage_paths("score", ("features",), name)["features"]
-        found, ids = subjects.correlations(scores, features, IMAGES, params.seed)
-        say(artefacts.write_correlations(output, found, ids))
+        by_label, ids = subjects.correlations(scores, features, IMAGES, params.seed)
+        say(artefacts.write_correlations(output, by_label, ids))
     if "words" in wanted:
         from models.base.queries import caption_embedder  # loads networks
 

@@ -25,13 +25,13 @@ def main(names: tuple[str, ...]) -> None:
 
     Example: vse claims judge
     """
-    ledger, found, named = read_claims(names)
-    cells = judge_claims(ledger, found)
-    shown = [made for made in cells if made.name in named]
+    ledger, kept, named = read_claims(names)
+    cells = judge_claims(ledger, kept)
+    shown = [cell for cell in cells if cell.name in named]
     click.echo("\n".join(aligned(rows_of(ledger, shown))))
-    for made in shown:
-        for note in made.notes:
-            click.echo(f"{made.name} on {made.dataset}: {note}")
+    for cell in shown:
+        for note in cell.notes:
+            click.echo(f"{cell.name} on {cell.dataset}: {note}")
     if not names:
         drawn = [cell for cell in cells if cell.found]
         CHART.unlink(missing_ok=True)
@@ -39,6 +39,6 @@ def main(names: tuple[str, ...]) -> None:
             from vse_workbench.claims.picture import draw  # loads matplotlib
 
             draw(CHART, ledger, drawn)
-        write_text(PAGE, page(ledger, cells, found.rows, CHART.name if drawn else ""))
+        write_text(PAGE, page(ledger, cells, kept.rows, CHART.name if drawn else ""))
         write_text(README, renewed(README.read_text(encoding="utf-8"), ledger, cells))
     click.echo(sentence(ledger, shown))

@@ -18,8 +18,8 @@ def main(names: tuple[str, ...]) -> None:
 
     Example: vse claims queue knn_sum
     """
-    ledger, found, named = read_claims(names)
-    jobs = queue(ledger, there(Planner(ledger).plans(named)), found.rows)
+    ledger, kept, named = read_claims(names)
+    jobs = queue(ledger, there(Planner(ledger).plans(named)), kept.rows)
     lines = [[job.name, "unknown" if job.minutes is None else f"{job.minutes:.1f}"] for job in jobs]
     click.echo("\n".join(aligned([["run", "minutes"], *lines])))
     click.echo(f"{counted(len(jobs), 'run')}: {cost(jobs)}")

@@ -24,13 +24,13 @@ def main(names: tuple[str, ...], processes: int) -> None:
 
     Example: vse claims run --processes 2 knn_sum
     """
-    ledger, found, named = read_claims(names)
+    ledger, kept, named = read_claims(names)
     with measuring():
         commit, planner = head(), Planner(ledger)
         keys = frozenset(plan.key for plan in planner.plans(ledger.claims))
-        if not found.states or found.states[-1].keys != keys:
-            write_states(states_of(found.path), [*found.states, State(commit, keys)])
-        runs = Runs(planner, there(planner.plans(named)), found)
+        if not kept.states or kept.states[-1].keys != keys:
+            write_states(states_of(kept.path), [*kept.states, State(commit, keys)])
+        runs = Runs(planner, there(planner.plans(named)), kept)
         say(f"{counted(runs.total, 'run')}: {cost(runs.lacking())}")
         run_all(runs, processes, commit)
-    say(f"{found.path}: {counted(len(found.rows), 'run')}")
+    say(f"{kept.path}: {counted(len(kept.rows), 'run')}")

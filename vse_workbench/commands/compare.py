@@ -55,7 +55,7 @@ def main(
         differences = paired_differences(first[0], second[0], *draw)
     said = conclusion(differences)
     if as_json:
-        figures = [asdict(each) | {"better": each.better or None} for each in differences]
+        figures = [asdict(figure) | {"better": figure.better or None} for figure in differences]
         runs = {"a": a, "b": b, "criteria": criteria, "protocol": first[0].protocol}
         print_json(runs | {"confidence": CONFIDENCE, "figures": figures, "conclusion": said})
         return

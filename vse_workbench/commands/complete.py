@@ -37,12 +37,12 @@ def completed(
     values: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """The values of a file with every key, and a line for every key that came."""
-    own = dict(values)
+    before = dict(values)
     for section in defaults:
-        if own.get(section, ...) is None and isinstance(defaults[section], dict):
-            own[section] = {}  # written without keys
-    whole = merge(defaults, own) | {name: own[name] for name in NAMED if name in own}
-    return whole, list(_inserted(own, whole))
+        if before.get(section, ...) is None and isinstance(defaults[section], dict):
+            before[section] = {}  # written without keys
+    whole = merge(defaults, before) | {name: before[name] for name in NAMED if name in before}
+    return whole, list(_inserted(before, whole))
 
 
 def _inserted(before: Mapping[str, Any], after: Mapping[str, Any], at: str = "") -> Iterator[str]:

@@ -46,21 +46,21 @@ def main(
     if not FILE_NAME.fullmatch(name) or name in taken:
         text = f"a stage of dvc.yaml writes {name}.h5" if name in taken else ALLOWED_NAME
         raise WorkbenchError(f"--name {name!r}: {text}", "choose another name")
-    given = matrices_of(files, val, similarity)
+    matrices = matrices_of(files, val, similarity)
     paths = stage_paths("compare", ("images", "captions"))
     corpus = Pairs(load_images(paths["images"]), load_captions(paths["captions"]))
     model = next(iter(stage_items("score")), None)
     output = stage_paths("score", ("output",), model)["output"].with_name(f"{name}.h5")
-    sizes = write_external(output, given, similarity or "cosine", corpus)
+    sizes = write_external(output, matrices, similarity or "cosine", corpus)
     say(f"{output}: {sizes_line(sizes)}")
     ranked = params.inference.model_copy(update={"criteria": list(criteria) or ["naive"]})
     chosen = params.model_copy(update={"inference": ranked})
     with TemporaryDirectory() as folder:
-        made = [Path(folder) / f"{name}{ending}" for ending in (".json", ".h5")]
+        pair = [Path(folder) / f"{name}{ending}" for ending in (".json", ".h5")]
         relevance = paths["images"].parent / "relevance.parquet"
         scored = read_scores(output, "test"), GroupFile(output).attributes
-        evaluated(*scored, relevance, made[0], made[1], chosen, has_page=False)
-        click.echo("\n".join(described(read_results(made[:1], made[1:]), params.corpus_name)))
+        evaluated(*scored, relevance, pair[0], pair[1], chosen, has_page=False)
+        click.echo("\n".join(described(read_results(pair[:1], pair[1:]), params.corpus_name)))
 
 
 def matrices_of(
@@ -69,9 +69,9 @@ def matrices_of(
     """What is to be read, by the keys of `external`; WorkbenchError where arguments do not fit."""
     if len(files) > 2 or (len(files) == 2 and val) or (len(files) == 1 and similarity):
         options = {"--val": val, "--similarity": similarity}
-        given = [f" with {option}" for option, value in options.items() if value]
+        flags = [f" with {option}" for option, value in options.items() if value]
         raise WorkbenchError(
-            f"{counted(len(files), 'file')}{''.join(given)}",
+            f"{counted(len(files), 'file')}{''.join(flags)}",
             "give one matrix of scores, with or without --val, or embeddings of images and of "
             "captions, with or without --similarity",
         )

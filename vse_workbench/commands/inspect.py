@@ -45,8 +45,8 @@ def main(
     Example: vse inspect data/features/image.h5 --neighbours test_00000.jpg
     """
     if file.is_dir():
-        there = listing(sorted(path.name for path in file.glob("*.h5"))) or "none"
-        raise WorkbenchError(f"{file}: is a folder; name a file in it: {there}")
+        names = listing(sorted(path.name for path in file.glob("*.h5"))) or "none"
+        raise WorkbenchError(f"{file}: is a folder; name a file in it: {names}")
     if file.is_file() and file.suffix != ".h5" and not h5py.is_hdf5(file):
         hint = "name a file that ends in .h5, such as data/features/image.h5"
         raise WorkbenchError(f"{file}: not an HDF5 file", hint)
@@ -58,9 +58,9 @@ def main(
     if as_json:
         if row is not None or picture is not None:
             raise WorkbenchError("--json has no rows: use it without --id and --picture")
-        found: dict[str, Any] = {"verified": verify_file(file)} if verify else {}
-        found |= {"neighbours": neighbours(file, query)} if query is not None else {}
-        return print_json(described(file) | found)
+        extra: dict[str, Any] = {"verified": verify_file(file)} if verify else {}
+        extra |= {"neighbours": neighbours(file, query)} if query is not None else {}
+        return print_json(described(file) | extra)
     if verify:
         click.echo(f"{file}: header and {counted(verify_file(file), 'dataset')} checked by SHA-256")
     if row is not None and picture is not None:

@@ -50,11 +50,11 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     wordnet = params.sentences.tfidf.wordnet_folder
     device = pick_device(params.runtime.device)
     chosen = params.phrases, params.seed, wordnet, device
-    found = localise(name, words, picture, top, files, *chosen)
-    colours = COLOURS[: len(found.boxes)]
+    result = localise(name, words, picture, top, files, *chosen)
+    colours = COLOURS[: len(result.boxes)]
     # the best box on top
-    write_png(with_boxes(picture, list(found.boxes[::-1]), colours[::-1], SIDE), output)
+    write_png(with_boxes(picture, list(result.boxes[::-1]), colours[::-1], SIDE), output)
     click.echo("cosine   left    top  right bottom  colour (edges in pixels)")
-    for colour, box, score in zip(colours, found.boxes, found.scores, strict=True):
+    for colour, box, score in zip(colours, result.boxes, result.scores, strict=True):
         click.echo(f"{score:6.3f} {' '.join(f'{edge:6.0f}' for edge in box)}  {colour}")
-    say(f"{output}: {name}, best {len(colours)} of {found.proposals} proposals")
+    say(f"{output}: {name}, best {len(colours)} of {result.proposals} proposals")

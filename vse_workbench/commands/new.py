@@ -71,12 +71,12 @@ def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]
         raise WorkbenchError(f"--like: there is no {kind} to copy yet", "see docs/extending.md")
     text = registry.file(like or simplest).read_text(encoding="utf-8")
     if registry.offer == ONE_CLASS:
-        own = "".join(word.capitalize() for word in name.split("_"))
-        text = re.sub(rf"\b{registry.offered(like or simplest)}\b", own, text)
+        class_name = "".join(word.capitalize() for word in name.split("_"))
+        text = re.sub(rf"\b{registry.offered(like or simplest)}\b", class_name, text)
     if registry is METRICS:  # its name and title
         text = re.sub(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
-    place = registry.folder.relative_to(ROOT) / f"{name}.py"
-    return {place.as_posix(): text}, use.format(name)
+    path = registry.folder.relative_to(ROOT) / f"{name}.py"
+    return {path.as_posix(): text}, use.format(name)
 
 
 def _model(name: str, like: str) -> tuple[dict[str, str], str]:
@@ -109,7 +109,7 @@ def _model(name: str, like: str) -> tuple[dict[str, str], str]:
 def _block(text: str, head: str, path: str) -> str:
     """The lines of a mapping that begins with a line `head`; WorkbenchError where there is none."""
     indent = len(head) - len(head.lstrip())
-    found = re.search(rf"^{re.escape(head)}[^\n]*\n(?: {{{indent + 1},}}[^\n]*\n)*", text, re.M)
-    if found is None:
+    match = re.search(rf"^{re.escape(head)}[^\n]*\n(?: {{{indent + 1},}}[^\n]*\n)*", text, re.M)
+    if match is None:
         raise WorkbenchError(f"{path}: no {head.strip()}", "copy the model by hand")
-    return found[0]
+    return match[0]

@@ -37,18 +37,18 @@ def main(name: str, settings: tuple[str, ...]) -> None:
     params, defaults = Path("params.yaml"), default_values()
     shelf = next(filter(Path.is_dir, (Path("recipes"), FOLDER / "recipes")))
     recipe = Recipe(defaults, ()) if name == DEFAULTS else read_recipe(shelf, name)
-    given = parse_settings(settings)
+    chosen = parse_settings(settings)
     start = params if params.is_file() else FOLDER / "params.yaml"
     before, notes = (WORK / "recipe" / file for file in ("before.yaml", "last.json"))
     last = {} if name == DEFAULTS else _last(notes, name)
-    kept = [one for one in last.get("settings", ()) if _holds(one, settings, start)]
+    kept = [pair for pair in last.get("settings", ()) if _holds(pair, settings, start)]
     changes: dict[str, Any] = recipe.settings
     for package, more in recipe.with_installed.items():
-        there = find_spec(package) is not None
-        changes = merge(changes, more) if there else changes
-        said = f"{package} is {'installed' if there else 'not installed'}: this recipe "
-        click.echo(f"{said}{'uses' if there else 'does without'} {json.dumps(more)}")
-    changes = merge(merge(changes, parse_settings(tuple(kept))), given)
+        is_installed = find_spec(package) is not None
+        changes = merge(changes, more) if is_installed else changes
+        said = f"{package} is {'installed' if is_installed else 'not installed'}: this recipe "
+        click.echo(f"{said}{'uses' if is_installed else 'does without'} {json.dumps(more)}")
+    changes = merge(merge(changes, parse_settings(tuple(kept))), chosen)
     text, lines = applied(start, defaults, changes, find_problems)
     if start != params:
         click.echo(f"{params}: new, from {start}")
@@ -59,7 +59,7 @@ def main(name: str, settings: tuple[str, ...]) -> None:
     write_json(notes, values)
     click.echo("\n".join(lines) or f"{params} already has these settings")
     if kept:
-        click.echo(f"kept from before: {shlex.join(f'-S{one}' for one in kept)}")
+        click.echo(f"kept from before: {shlex.join(f'-S{pair}' for pair in kept)}")
     if "raw" not in changes and "dataset" in changes:
         click.echo(f"raw is still {defaults['raw']}; name your folder with -S raw=/path/to/folder")
     click.echo(f"run: {' '.join(['dvc repro', *recipe.targets])}")
@@ -75,8 +75,8 @@ def _last(notes: Path, name: str) -> dict[str, Any]:
     return {}
 
 
-def _holds(setting: str, given: tuple[str, ...], params: Path) -> bool:
+def _holds(setting: str, settings: tuple[str, ...], params: Path) -> bool:
     """Whether params.yaml still says an earlier setting, and no new one is for the same key."""
     key, values = setting.partition("=")[0], read_yaml(params)
-    replaced = any(one.partition("=")[0] == key for one in given)
+    replaced = any(new.partition("=")[0] == key for new in settings)
     return not replaced and merge(values, parse_settings((setting,))) == values

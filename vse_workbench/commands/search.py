@@ -70,7 +70,7 @@ def main(
     if images is not None:
         picture = open_rgb(image, MAX_PIXELS) if image else None
         name, answer = _in_folder(folder, images, query, picture, top)
-        place = str(images)
+        scope = str(images)
     else:
         if folder is not None and not Path("params.yaml").exists():
             text = "params.yaml: no such file, so there is no corpus to search here"
@@ -88,7 +88,7 @@ def main(
             answer = searcher.of_image(picture, question)
         else:
             answer = searcher.of_text(str(query), question)
-        place = f"the {split} split"
+        scope = f"the {split} split"
     for note in answer.notes:
         say(note)
     if as_json:
@@ -97,10 +97,10 @@ def main(
         click.echo("\n".join(lines(answer.hits)))
     if html:
         title = image.name if image else str(query)
-        write_text(html, page(title, picture, answer.hits, f"{answer.kind}s of {place} by {name}"))
+        write_text(html, page(title, picture, answer.hits, f"{answer.kind}s of {scope} by {name}"))
         say(f"{html}: {len(answer.hits)} results with their images")
     seconds = time.perf_counter() - began
-    say(f"{name}: {answer.searched:,} {answer.kind}s of {place} searched in {seconds:.2f} s")
+    say(f"{name}: {answer.searched:,} {answer.kind}s of {scope} searched in {seconds:.2f} s")
 
 
 def _in_folder(
@@ -109,9 +109,9 @@ def _in_folder(
     """The name of an exported model, and the images of a folder nearest to a text or a picture."""
     if exported is None:
         raise WorkbenchError("--images FOLDER needs --from EXPORTED", "vse export model writes it")
-    told = click.get_current_context().get_parameter_source
-    if given := [f"--{name}" for name in CORPUS if told(name) != ParameterSource.DEFAULT]:
-        raise WorkbenchError(f"{listing(given)}: of a search in the corpus, not with --images")
+    source = click.get_current_context().get_parameter_source
+    if flags := [f"--{name}" for name in CORPUS if source(name) != ParameterSource.DEFAULT]:
+        raise WorkbenchError(f"{listing(flags)}: of a search in the corpus, not with --images")
     embedder = Embedder.load(exported, "auto")
     if not embedder.scores_are_products:
         able = "vse, two_branch, cca, dual_path and vse_infinity can"

@@ -84,8 +84,8 @@ def main(
 def not_searchable(params: CommonParams) -> dict[str, str]:
     """Scores without a network of their own, and why they cannot be searched with."""
     averages = params.average_scores.items()
-    why = {name: f"it averages the scores of {listing(each.members)}; search with one of these"
-           for name, each in averages}  # fmt: skip
+    why = {name: f"it averages the scores of {listing(average.members)}; search with one of these"
+           for name, average in averages}  # fmt: skip
     return why | dict.fromkeys(params.external, "its scores come from another program")
 
 

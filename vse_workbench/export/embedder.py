@@ -73,14 +73,14 @@ class Embedder:
                 the model knows.
         """
         words = [words_of(text) for text in _listed(texts, (str,), "text")]
-        return np.stack([self._queries.of_words(each, None).vector for each in words])
+        return np.stack([self._queries.of_words(caption, None).vector for caption in words])
 
 
-def _listed(given: Any, kinds: tuple[type, ...], what: str) -> list[Any]:
+def _listed(value: Any, kinds: tuple[type, ...], what: str) -> list[Any]:
     """The items of a list; WorkbenchError for one item instead, none, or one of another type."""
-    if isinstance(given, (str, Path)):
-        raise WorkbenchError(f"one {what} where a list is expected", f"write [{str(given)!r}]")
-    items = list(given)
+    if isinstance(value, (str, Path)):
+        raise WorkbenchError(f"one {what} where a list is expected", f"write [{str(value)!r}]")
+    items = list(value)
     if not items:
         raise WorkbenchError(f"an empty list: at least one {what} is needed")
     for number, item in enumerate(items, start=1):

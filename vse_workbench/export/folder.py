@@ -43,31 +43,31 @@ def new_content(folder: Path) -> Iterator[Path]:
     folder = folder.resolve()
     earlier = _earlier(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as made:
-        yield Path(made)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        yield Path(temporary)
         for path in earlier:  # config.json first: without it a folder is no export
             path.unlink()
-        new = [path for path in Path(made).rglob("*") if path.is_file()]
+        new = [path for path in Path(temporary).rglob("*") if path.is_file()]
         for path in sorted(new, key=lambda path: path.name == CONFIG):
-            publish(path, folder / path.relative_to(made))
+            publish(path, folder / path.relative_to(temporary))
 
 
 def _earlier(folder: Path) -> list[Path]:
     """The files of an earlier export in a folder, config.json first."""
-    there = sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    paths = sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     try:
         config = _config(folder / CONFIG)
         known = {entry["path"]: entry["sha256"] for entry in config["files"].values()}
         known |= config["beside"]
-        own = [folder / CONFIG]
+        exported = [folder / CONFIG]
     except WorkbenchError:
-        known, own = {}, []
-    files = {path.relative_to(folder).as_posix(): path for path in there if path.is_file()}
-    own += [path for name, path in files.items() if known.get(name) == sha256_file(path)]
-    if strange := [path.relative_to(folder) for path in there if path not in own]:
+        known, exported = {}, []
+    files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
+    exported += [path for name, path in files.items() if known.get(name) == sha256_file(path)]
+    if strange := [path.relative_to(folder) for path in paths if path not in exported]:
         text = f"holds files that no export wrote, or that changed since: {listing(strange)}"
         raise WorkbenchError(f"{folder}: {text}", "choose a new folder, or take them out")
-    return own
+    return exported
 
 
 def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -76,21 +76,21 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
     sizes = checkpoint.description.architecture
     spare = {"image_network"} if "image_model" in sizes else set()
     spare |= set() if "state_dim" in sizes else {"token_encoder"}  # it reads words
-    made = {
+    copies = {
         name: _copied(files[name], folder / NAMES[name])
         for name in ("checkpoint", *MADE_BY)
         if name in files and name not in spare
     }
-    made["features"] = _first_row(files["features"], folder / NAMES["features"])
+    copies["features"] = _first_row(files["features"], folder / NAMES["features"])
     if files["text"].is_dir():
         words = folder / NAMES["text"] / VOCABULARY
-        made["text"] = _copied(files["text"] / VOCABULARY, words)
+        copies["text"] = _copied(files["text"] / VOCABULARY, words)
     else:
-        made["text"] = _first_row(files["text"], folder / NAMES["sentences"])
+        copies["text"] = _first_row(files["text"], folder / NAMES["sentences"])
     said = checkpoint.description
     entries = {
         name: {"path": path.relative_to(folder).as_posix(), "sha256": sha256_file(path)}
-        for name, path in made.items()
+        for name, path in copies.items()
     }
     return {
         "format": FORMAT,
@@ -143,7 +143,7 @@ def _config(path: Path) -> dict[str, Any]:
     if version != FORMAT:
         raise WorkbenchError(f"{path}: format {version!r}; this version reads {FORMAT}", AGAIN)
     allowed = {*NAMES.values(), f"{NAMES['text']}/{VOCABULARY}"}  # no path out of the folder
-    if strangers := [name for name, (place, _) in places.items() if place not in allowed]:
+    if strangers := [name for name, (file, _) in places.items() if file not in allowed]:
         raise WorkbenchError(f"{path}: files that no export has: {listing(strangers)}", AGAIN)
     if lost := [name for name in ("checkpoint", "features", "text") if name not in places]:
         raise WorkbenchError(f"{path}: does not name {listing(lost)}", AGAIN)

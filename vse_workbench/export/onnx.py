@@ -59,8 +59,8 @@ def write_networks(
             pixels = torch.zeros((2, 3, crops.crop, crops.crop), dtype=torch.uint8)
             features = CropFeatures(network)
             networks["image_network"] = Tower(features, {"images": pixels}, largest={"images": 256})
-    for name, each in networks.items():
-        difference = write_tower(folder / f"{name}.onnx", each)
+    for name, tower in networks.items():
+        difference = write_tower(folder / f"{name}.onnx", tower)
         say(f"{name}.onnx: differs from the model by {difference:.1g} at most")
     if crops is None:
         return {}

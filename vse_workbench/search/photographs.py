@@ -76,19 +76,19 @@ def _files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
     def skip(error: OSError) -> None:
         skipped[str(error.filename)] = error.strerror or str(error)
 
-    for place, folders, names in os.walk(folder, onerror=skip):
+    for parent, folders, names in os.walk(folder, onerror=skip):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        links = [path for name in folders if (path := Path(place, name)).is_symlink()]
+        links = [path for name in folders if (path := Path(parent, name)).is_symlink()]
         skipped |= {str(path): "a link to a folder" for path in links}
-        for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
+        for path in (Path(parent, name) for name in sorted(names) if not name.startswith(".")):
             try:
                 said = path.stat()
             except OSError as error:
                 skip(error)
                 continue
             if is_text(str(path)):
-                own = str(path.relative_to(folder))
-                key = fingerprint(path=own, size=said.st_size, time=said.st_mtime_ns)
+                relative = str(path.relative_to(folder))
+                key = fingerprint(path=relative, size=said.st_size, time=said.st_mtime_ns)
                 files[key] = path
             else:
                 skipped[str(path)] = "its name is not UTF-8"
@@ -125,5 +125,5 @@ def _keep(cache: Path, vectors: Vectors) -> None:
 
 
 def _why(error: WorkbenchError | OSError) -> str:
-    told = error if isinstance(error, WorkbenchError) else explained(error)
-    return getattr(told, "reason", told.message)  # that of an image without its path
+    cause = error if isinstance(error, WorkbenchError) else explained(error)
+    return getattr(cause, "reason", cause.message)  # that of an image without its path

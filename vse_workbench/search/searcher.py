@@ -56,26 +56,26 @@ def scored_models() -> dict[str, Files]:
     WorkbenchError for none."""
     able = models_with("queries", "queries")
     files = {name: queries.query_files(name) for name in able}
-    found = {name: own for name, own in files.items() if own["output"].is_file()}
-    if not found:
+    scored = {name: paths for name, paths in files.items() if paths["output"].is_file()}
+    if not scored:
         raise WorkbenchError(f"no scores of {listing(able)}", "train one: dvc repro score@vse")
-    return found
+    return scored
 
 
 def best_model() -> str:
     """The searchable model with the largest validation rsum, told on standard error."""
-    files = {name: own["checkpoint"] for name, own in scored_models().items()}
+    files = {name: paths["checkpoint"] for name, paths in scored_models().items()}
     rsums = {name: read_checkpoint(path, name).description.val_rsum for name, path in files.items()}
     best = max(rsums, key=rsums.__getitem__)
-    told = f"has the largest validation rsum ({rsums[best]:.1f}) of {listing(rsums)}"
-    say(f"searching with {best}, which {told}; --model chooses another")
+    reason = f"has the largest validation rsum ({rsums[best]:.1f}) of {listing(rsums)}"
+    say(f"searching with {best}, which {reason}; --model chooses another")
     return best
 
 
 def as_dict(hit: Hit) -> dict[str, Any]:
     """A result under the names that `vse search --json` and the server use."""
-    told = asdict(hit)
-    return {"id" if key == "name" else key: value for key, value in told.items()}
+    values = asdict(hit)
+    return {"id" if key == "name" else key: value for key, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Reranker(Searcher):
     """The best `top` of one searcher, in the order of another, whose model scores pairs."""
 
     def __init__(self, name: str, first: Searcher, second: Searcher, top: int) -> None:
-        kinds = [isinstance(each.model, queries.VectorQueries) for each in (first, second)]
+        kinds = [isinstance(searcher.model, queries.VectorQueries) for searcher in (first, second)]
         if kinds != [True, False]:
             raise WorkbenchError(
                 f"rerank.{name}: a search takes a model of vectors first (vse, say) and one of "

@@ -193,20 +193,20 @@ class SearchServer:
         with anyio.fail_after(self.limits.seconds):
             return await run_sync(work, limiter=self.turn, abandon_on_cancel=True)
 
-    async def _found(self, model: str | None, given: Given, asked: Question) -> dict[str, Any]:
+    async def _found(self, model: str | None, query: Given, asked: Question) -> dict[str, Any]:
         began, searcher = time.perf_counter(), self._searcher(model)
         of_text, of_image = (
             partial(of, question=asked) for of in (searcher.of_text, searcher.of_image)
         )
-        answers: list[Answer] = await self._computed(lambda: each_of(given, of_text, of_image))
-        texts = given if isinstance(given, list) else [given if isinstance(given, str) else None]
-        told = {
+        answers: list[Answer] = await self._computed(lambda: each_of(query, of_text, of_image))
+        texts = query if isinstance(query, list) else [query if isinstance(query, str) else None]
+        common = {
             "model": searcher.name,
             "split": asked.split,
             "criterion": asked.criterion.name,
             "seconds": round(time.perf_counter() - began, 4),
         }
-        each = [
+        results = [
             {
                 "kind": answer.kind,
                 "searched": answer.searched,
@@ -216,25 +216,25 @@ class SearchServer:
             }
             for text, answer in zip(texts, answers, strict=True)
         ]  # fmt: skip
-        if not isinstance(given, list):
-            return told | each[0]
-        named = [{"text": text} | answer for text, answer in zip(texts, each, strict=True)]
-        return told | {"answers": named}
+        if not isinstance(query, list):
+            return common | results[0]
+        named = [{"text": text} | answer for text, answer in zip(texts, results, strict=True)]
+        return common | {"answers": named}
 
-    async def _embedded(self, model: str | None, given: Given) -> dict[str, Any]:
+    async def _embedded(self, model: str | None, query: Given) -> dict[str, Any]:
         searcher = self._searcher(model)
-        made = await self._computed(
+        pairs = await self._computed(
             lambda: each_of(
-                given, searcher.text_query, lambda one: (searcher.model.of_image(one), [])
+                query, searcher.text_query, lambda image: (searcher.model.of_image(image), [])
             )
         )
-        vectors = np.stack([query.vector for query, _ in made])
-        notes = [note for _, notes in made for note in notes]
-        if made[0][0].rescore:
+        vectors = np.stack([entry.vector for entry, _ in pairs])
+        notes = [note for _, notes in pairs for note in notes]
+        if pairs[0][0].rescore:
             notes.append(f"{searcher.name} compares parts: these vectors only choose a shortlist")
         return {
             "model": searcher.name,
-            "kind": "image" if callable(given) else "text",
+            "kind": "image" if callable(query) else "text",
             "shape": vectors.shape,
             "embeddings": vectors.tolist(),
             "notes": notes,
@@ -274,29 +274,29 @@ class SearchServer:
 
     def _hit(self, hit: Hit, kind: str, model: str, text: str | None, split: str) -> dict[str, Any]:
         """A result for a program: of its image an address, not the path on this machine."""
-        told = as_dict(hit)
-        del told["path"]
-        own = hit.name if kind == "image" else self.described[hit.name]
-        told |= {"image_id": own, "image": f"/images?{urlencode({'id': own})}"}
+        result = as_dict(hit)
+        del result["path"]
+        image_id = hit.name if kind == "image" else self.described[hit.name]
+        result |= {"image_id": image_id, "image": f"/images?{urlencode({'id': image_id})}"}
         if text is not None and model in self.pictures:
-            where = {"model": model, "text": text, "image": own, "split": split}
-            told["attention"] = f"/attention?{urlencode(where)}"
-        return told
+            where = {"model": model, "text": text, "image": image_id, "split": split}
+            result["attention"] = f"/attention?{urlencode(where)}"
+        return result
 
 
 def each_of(
-    given: Given, of_text: Callable[[str], T], of_image: Callable[[Image.Image], T]
+    query: Given, of_text: Callable[[str], T], of_image: Callable[[Image.Image], T]
 ) -> list[T]:
     """What is made of every text, or of the image; an error names its text of a batch."""
-    if not isinstance(given, list):
-        return [of_text(given) if isinstance(given, str) else of_image(given())]
-    made = []
-    for number, text in enumerate(given):
+    if not isinstance(query, list):
+        return [of_text(query) if isinstance(query, str) else of_image(query())]
+    results = []
+    for number, text in enumerate(query):
         try:
-            made.append(of_text(text))
+            results.append(of_text(text))
         except WorkbenchError as error:
             raise WorkbenchError(f"texts[{number}]: {error.message}") from None
-    return made
+    return results
 
 
 def page(name: str, _: Request) -> Response:
@@ -306,12 +306,12 @@ def page(name: str, _: Request) -> Response:
 
 def check_parameters(request: Request) -> None:
     """422 for a parameter that the request does not take, or that is given twice."""
-    allowed = [each.alias for each in request.scope["route"].dependant.query_params]
+    allowed = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
     counts = Counter(name for name, _ in request.query_params.multi_items())
     for name, count in counts.items():
         if name not in allowed:
-            there = f"allowed are {listing(allowed)}" if allowed else "none is allowed"
-            raise HTTPException(422, f"parameter {name[:100]!r}: {there}")
+            hint = f"allowed are {listing(allowed)}" if allowed else "none is allowed"
+            raise HTTPException(422, f"parameter {name[:100]!r}: {hint}")
         if count > 1:
             raise HTTPException(422, f"parameter {name!r}: given {count} times")
 
@@ -319,7 +319,7 @@ def check_parameters(request: Request) -> None:
 def spread(ids: Sequence[str], count: int) -> list[str]:
     """Some of the ids, at equal distances."""
     count = min(count, len(ids))
-    return [ids[len(ids) * place // count] for place in range(count)]
+    return [ids[len(ids) * number // count] for number in range(count)]
 
 
 def check(kind: str, name: str, there: Sequence[str]) -> None:

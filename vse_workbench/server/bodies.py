@@ -54,8 +54,8 @@ def texts_of(body: bytes) -> list[str]:
         return Batch.model_validate_json(body).texts
     except ValidationError as error:
         faults = [
-            {"loc": ("body", *each["loc"]), "msg": UNKNOWN.get(each["type"], each["msg"])}
-            for each in error.errors()
+            {"loc": ("body", *fault["loc"]), "msg": UNKNOWN.get(fault["type"], fault["msg"])}
+            for fault in error.errors()
         ]
         raise RequestValidationError(faults) from None
 
@@ -74,7 +74,7 @@ def file_of(body: bytes, content_type: str) -> bytes:
     head, blank, data = parts[1].partition(b"\r\n\r\n")
     if not blank or len(head) > MAX_HEAD:
         raise WorkbenchError(f"a form whose file has no headers, or too long ones: {ONE_FILE}")
-    own = BytesHeaderParser().parsebytes(head.lstrip())
-    if own.get_param("name", header="content-disposition") != "image":
+    headers = BytesHeaderParser().parsebytes(head.lstrip())
+    if headers.get_param("name", header="content-disposition") != "image":
         raise WorkbenchError(f"a form without the field image: {ONE_FILE}")
     return data

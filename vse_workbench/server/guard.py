@@ -54,10 +54,10 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        given = Headers(scope=scope).get("host", "")
-        name = HOST.fullmatch(given)
+        host = Headers(scope=scope).get("host", "")
+        name = HOST.fullmatch(host)
         if "*" not in self.hosts and (name is None or name[1].lower() not in self.hosts):
-            text = f"host {given[:100]!r} is no name of this server; vse serve --name adds one"
+            text = f"host {host[:100]!r} is no name of this server; vse serve --name adds one"
             return await failure(400, text)(scope, receive, sent)
         return await self.app({**scope, "method": "GET"} if head else scope, receive, sent)
 
@@ -86,8 +86,8 @@ async def explained(request: Request, error: Any) -> JSONResponse:
     if isinstance(error, WorkbenchError):
         return failure(400, error.message)
     if isinstance(error, RequestValidationError):
-        faults = ((".".join(map(str, each["loc"][1:])), each["msg"]) for each in error.errors())
-        return failure(422, "; ".join(f"{place or 'body'}: {why}" for place, why in faults))
+        faults = ((".".join(map(str, fault["loc"][1:])), fault["msg"]) for fault in error.errors())
+        return failure(422, "; ".join(f"{key or 'body'}: {why}" for key, why in faults))
     if isinstance(error, TimeoutError):
         return failure(503, "not answered in time: too much is asked of this server at once")
     if isinstance(error, ClientDisconnect):
@@ -105,7 +105,7 @@ def refused(request: Request, error: HTTPException) -> JSONResponse:
         return failure(404, f"nothing at {path[:100]!r}: / is the page, /api lists the requests")
     if error.status_code != 405:
         return failure(error.status_code, error.detail, error.headers)
-    routes = [each for each in request.app.routes if getattr(each, "path", "") == path]
-    allowed = {method for each in routes for method in each.methods} or {"GET"}
+    routes = [route for route in request.app.routes if getattr(route, "path", "") == path]
+    allowed = {method for route in routes for method in route.methods} or {"GET"}
     names = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))
     return failure(405, f"method {request.method[:20]!r}: allowed are {names}", {"Allow": names})

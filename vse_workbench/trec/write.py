@@ -19,7 +19,7 @@ _SPECIAL = re.compile(r"[\s%]")
 
 def escaped(name: str) -> str:
     """An id without white space: `%20` for a blank; `urllib.parse.unquote` gives the id back."""
-    return _SPECIAL.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
+    return _SPECIAL.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name)
 
 
 def write_run(
@@ -85,6 +85,6 @@ def _lines(
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Of every query its number, its scores of all items, and which of these are true."""
     images, captions = np.asarray(split.image_groups), split.caption_groups
-    own, others = (images, captions) if way == "i2t" else (captions, images)
-    for number, group in enumerate(own):
-        yield number, scores[number] if way == "i2t" else scores[:, number], others == group
+    queries, items = (images, captions) if way == "i2t" else (captions, images)
+    for number, group in enumerate(queries):
+        yield number, scores[number] if way == "i2t" else scores[:, number], items == group
