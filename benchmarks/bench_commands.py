@@ -95,9 +95,9 @@ def server(folder: Path) -> Row:
     """The search server under fifty clients, on what `dvc repro` left in a folder."""
     command = [sys.executable, "-m", "vse_workbench", "serve", MODEL, "--port", "0"]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as serving:
-        host = next(re.findall(r"http://(\S+)/", line)[0] for line in serving.stderr)
         try:
-            return asked(host, folder)
+            addresses = (re.findall(r"http://(\S+)/", line) for line in serving.stderr)
+            return asked(next(filter(None, addresses))[0], folder)
         finally:
             serving.terminate()
 
