@@ -74,7 +74,10 @@ def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]
         class_name = "".join(word.capitalize() for word in name.split("_"))
         text = re.sub(rf"\b{registry.offered(like or simplest)}\b", class_name, text)
     if registry is METRICS:  # its name and title
-        text = re.sub(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
+        text, rows = re.subn(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
+        if rows != 1:
+            cause = f"--like {like!r}: it has not one row with a plain name"
+            raise WorkbenchError(cause, "copy average_precision or precision_at_r")
     path = registry.folder.relative_to(ROOT) / f"{name}.py"
     return {path.as_posix(): text}, use.format(name)
 

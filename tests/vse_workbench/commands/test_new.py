@@ -63,6 +63,7 @@ def test_what_is_copied_passes_check_params(clone):
         (["loss", "other", "--like", "nothing"], "ranking loss 'nothing': allowed are"),
         (["model", "vse"], "'vse' is a model or a section of params.yaml already"),
         (["model", "other", "--like", "nothing"], "--like 'nothing': models are"),
+        (["metric", "other", "--like", "best_rank"], "--like 'best_rank': it has not one row"),
         (["network", "other"], "--like: there is no network to copy yet"),
     ],
 )
