@@ -5,9 +5,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
 from torchvision.models.detection.roi_heads import RoIHeads, fastrcnn_loss
-from torchvision.ops import MultiScaleRoIAlign, clip_boxes_to_image
+from torchvision.ops import clip_boxes_to_image
 
 from models.detector.pyramid import FPNSizes
+from models.detector.roi_align import RoIAlign
 from models.detector.selection import RegionOutput
 
 POOL_SIZE = 7  # cells along each side of a pooled region
@@ -40,7 +41,7 @@ class AttributeRoIHeads(RoIHeads):
     def __init__(self, sizes: FPNSizes, classes: int, attributes: int) -> None:
         levels = [str(level) for level in range(sizes.layers)]
         super().__init__(
-            MultiScaleRoIAlign(levels, POOL_SIZE, sampling_ratio=2),
+            RoIAlign(levels, POOL_SIZE),
             TwoMLPHead(sizes.channels * POOL_SIZE**2, sizes.hidden),
             FastRCNNPredictor(sizes.hidden, classes),
             fg_iou_thresh=0.5,

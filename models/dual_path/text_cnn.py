@@ -47,12 +47,12 @@ class TextCNN(nn.Module):
 
     def forward(self, slots: Tensor) -> Tensor:
         """Word ids (B, S), 0 where a slot is empty, to (B, outputs)."""
-        maps = self.blocks(self.words(slots).transpose(1, 2))
-        return maps.amax(2) if self.pool == "max" else maps.mean(2)
+        maps = self.blocks(self.words(slots))
+        return maps.amax(1) if self.pool == "max" else maps.mean(1)
 
 
 class TextBlock(nn.Module):
-    """One residual block: (B, inputs, S) to (B, width * expansion, S / stride rounded up). width:
+    """One residual block: (B, S, inputs) to (B, S / stride rounded up, width * expansion). width:
     channels of all convolutions but the last; expansion: 1 for two 1x2 convolutions, otherwise 1x1,
     1x2, 1x1 around a narrower middle; stride: of the 1x2 convolution that shortens the slots."""
 
@@ -60,23 +60,35 @@ class TextBlock(nn.Module):
         super().__init__()
         outputs = width * expansion
         if expansion == 1:
-            steps = [_convolution(inputs, width, 2, stride), _convolution(width, outputs, 2)]
+            steps = [_Convolution(inputs, width, 2, stride), _Convolution(width, outputs, 2)]
         else:
-            steps = [_convolution(inputs, width, 1), _convolution(width, width, 2, stride)]
-            steps.append(_convolution(width, outputs, 1))
+            steps = [_Convolution(inputs, width, 1), _Convolution(width, width, 2, stride)]
+            steps.append(_Convolution(width, outputs, 1))
         for index in range(len(steps) - 1, 0, -1):
             steps.insert(index, nn.ReLU())
         self.body = nn.Sequential(*steps)
         same = inputs == outputs and stride == 1
-        self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride)
+        self.shortcut = nn.Identity() if same else _Convolution(inputs, outputs, 1, stride)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """(B, inputs, S) to (B, outputs, S / stride rounded up)."""
+        """(B, S, inputs) to (B, S / stride rounded up, outputs)."""
         return functional.relu(self.body(maps) + self.shortcut(maps))
 
 
-def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Module:
-    """A 1 x kernel convolution with batch norm; zeros behind the last slot keep the length."""
-    convolution = nn.Conv1d(inputs, outputs, kernel, stride, bias=False)
-    behind = [nn.ConstantPad1d((0, kernel - 1), 0.0)] if kernel > 1 else []
-    return nn.Sequential(*behind, convolution, nn.BatchNorm1d(outputs))
+class _Convolution(nn.Sequential):
+    """A 1 x kernel convolution with batch norm, (B, S, inputs) to (B, S / stride rounded up,
+    outputs); zeros behind the last slot. All windows in one matrix product take half the time that
+    torch's convolution takes on a CPU."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
+        layer = nn.Conv1d(inputs, outputs, kernel, stride, bias=False)
+        super().__init__(layer, nn.BatchNorm1d(outputs))
+        self.kernel, self.stride = kernel, stride
+
+    def forward(self, maps: Tensor) -> Tensor:
+        layer, norm = self
+        padded = functional.pad(maps, (0, 0, 0, self.kernel - 1))
+        windows = padded.unfold(1, self.kernel, self.stride).flatten(2)
+        rows = functional.linear(windows, layer.weight.flatten(1))
+        result: Tensor = norm(rows.flatten(0, 1)).view_as(rows)
+        return result

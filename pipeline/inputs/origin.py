@@ -28,8 +28,9 @@ class Origin:
 
     @property
     def way_out(self) -> str:
-        brought = f"features made elsewhere are brought in by {self.own} (docs/features.md)"
-        return f"make it again with: dvc repro {self.stage}" + f"; {brought}" * bool(self.own)
+        again = f"make it again with: dvc repro {self.stage}"
+        elsewhere = f"features made elsewhere are brought in by {self.own} (docs/features.md)"
+        return f"{again}; {elsewhere}" if self.own else again
 
 
 def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
