@@ -15,13 +15,7 @@ from pipeline.arrays.hdf5 import read_hdf5
 from pipeline.arrays.ids import listed_ids
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import (
-    ImportCorpus,
-    check_boxes,
-    check_features,
-    check_sizes,
-    files_of,
-)
+from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions, files_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_json
@@ -108,12 +102,10 @@ class ButdRegions:
         file, number = self.rows[self.places[row]]
         place = self._place(row)
         features, boxes = file.values("image_features", number), file.values("image_bb", number)
-        check_features(place, features)
         size = self.corpus.size(row)
         if file.spatial:
             size = _size(place, boxes, file.values("spatial_features", number))
-        check_boxes(place, boxes, size)
-        return ImageRegions(size, boxes, features)
+        return checked_regions(place, size, boxes, features)
 
     def _place(self, row: int) -> str:
         file, number = self.rows[self.places[row]]
