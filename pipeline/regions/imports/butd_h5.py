@@ -137,22 +137,19 @@ def _array(file: ArrayFile, name: str, dims: tuple[int, ...], kinds: str = "f") 
 
 def _ids(path: Path, count: int) -> list[str]:
     """N ids of a file's rows, from the first of the three kinds of files that is there."""
-    text, names, index = (
-        path.with_name(f"{path.stem}_{ending}")
-        for ending in ("ids.txt", "ids.json", "imgid2idx.json")
-    )
-    if index.is_file() and not text.is_file() and not names.is_file():
-        values = read_json(index)
+    endings = ("ids.txt", "ids.json", "imgid2idx.json")
+    files = [path.with_name(f"{path.stem}_{ending}") for ending in endings]
+    file = next(filter(Path.is_file, files), None)
+    if file is None:
+        names = ", ".join(file.name for file in files)
+        raise WorkbenchError(f"{path}: no ids: looked for {names}", CONVERT)
+    if file == files[-1]:
+        values = read_json(file)
         rows = list(values.values()) if isinstance(values, dict) else []
         if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
-            raise WorkbenchError(f"{index}: not a mapping of ids to the rows 0 to {count - 1:,}")
+            raise WorkbenchError(f"{file}: not a mapping of ids to the rows 0 to {count - 1:,}")
         return sorted(values, key=values.__getitem__)
-    ids_file = next((file for file in (text, names) if file.is_file()), None)
-    if ids_file is None:
-        raise WorkbenchError(
-            f"{path}: no ids: looked for {text.name}, {names.name}, {index.name}", CONVERT
-        )
-    listed = listed_ids(ids_file)
+    listed = listed_ids(file)
     if len(listed) != count:
         raise WorkbenchError(f"{path}: {len(listed):,} ids for {count:,} rows of the HDF5 file")
     return listed
