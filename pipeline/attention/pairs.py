@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float32]
 
 EXAMPLES = 3  # captions of any kind
 FAILURES = 1  # captions that rank a wrong image first
+OPTIONAL = ("word_weights", "region_weights", "order")  # what not every model has
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,37 +108,25 @@ def read_attention(path: Path | str) -> list[RankedPair]:
 
 
 def _datasets(pair: RankedPair) -> dict[str, np.ndarray | Sequence[str]]:
-    attention = pair.attention
+    shown = pair.attention
     arrays: dict[str, np.ndarray | Sequence[str]] = {
-        "ids": [attention.image_id, attention.caption_id],
-        "words": attention.words,
-        "weights": attention.weights.astype(np.float32),
-        "boxes": attention.boxes.astype(np.float32),
-        "numbers": np.array([*attention.size, pair.place, pair.is_true], np.int64),
-        "score": np.array([attention.score], np.float64),
+        "ids": [shown.image_id, shown.caption_id],
+        "words": shown.words,
+        "weights": shown.weights,
+        "boxes": shown.boxes,
+        "numbers": np.array([*shown.size, pair.place, pair.is_true], np.int64),
+        "score": np.array([shown.score], np.float64),
     }
-    kinds = {"word_weights": np.float32, "region_weights": np.float32, "order": np.int64}
-    optional = {name: (getattr(attention, name), kind) for name, kind in kinds.items()}
-    return arrays | {name: x.astype(kind) for name, (x, kind) in optional.items() if x is not None}
+    optional = {name: getattr(shown, name) for name in OPTIONAL}
+    return arrays | {name: array for name, array in optional.items() if array is not None}
 
 
 def _pair(file: GroupFile, group: str) -> RankedPair:
-    def optional(name: str) -> Any:
-        return file.array(group, name) if name in file.names(group) else None
-
-    names, numbers = file.texts(group, "ids"), file.array(group, "numbers")
-    score = file.array(group, "score")
-    width, height, rank, is_true = numbers.tolist()
-    attention = PairAttention(
-        image_id=names[0],
-        caption_id=names[1],
-        words=file.texts(group, "words"),
-        score=float(score[0]),
-        weights=file.array(group, "weights"),
-        boxes=file.array(group, "boxes"),
-        size=(width, height),
-        word_weights=optional("word_weights"),
-        region_weights=optional("region_weights"),
-        order=optional("order"),
-    )
-    return RankedPair(attention, rank, bool(is_true))
+    image_id, caption_id = file.texts(group, "ids")
+    width, height, place, is_true = file.array(group, "numbers").tolist()
+    names = ["weights", "boxes", *(name for name in OPTIONAL if name in file.names(group))]
+    arrays: dict[str, Any] = {name: file.array(group, name) for name in names}
+    words, (score,) = file.texts(group, "words"), file.array(group, "score").tolist()
+    size = width, height
+    attention = PairAttention(image_id, caption_id, words, score, size=size, **arrays)
+    return RankedPair(attention, place, bool(is_true))

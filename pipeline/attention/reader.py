@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.attention.pairs import PairAttention
+from pipeline.attention.pairs import OPTIONAL, PairAttention
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import RegionRows
@@ -58,8 +58,7 @@ class AttentionReader:
         view = self.view(regions.tensors, (tokens.to(self.device), lengths))
         file, stored = self.regions.features, self.regions.rows[row]
         width, height = file.read(stored, "sizes")[0].tolist()
-
-        optional = {n: getattr(view, n) for n in ("word_weights", "region_weights", "order")}
+        optional = {name: getattr(view, name) for name in OPTIONAL}
         return PairAttention(
             image_id=image_id,
             caption_id=caption_id,

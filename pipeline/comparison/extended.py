@@ -12,18 +12,14 @@ SHOWN = ("r1", "mapr", "rprecision", "ndcg", "rsum")  # of all that metrics file
 OWN = frozenset(column.keys for column in COLUMNS)
 
 
-def headings() -> list[str]:
-    """Titles of the figures: "i2t R@1", and "i2t R@1 ext" for the same by the list."""
-    return [column.label + (" ext" if of_list else "") for column, of_list in _columns()]
-
-
 def beside_rows(results: Sequence[Result]) -> list[list[str]]:
     """A head, a row per model and criterion and one of chance, with the interval of rsum by the
     list in the last column; none without extended positives."""
     record, by_name = results[0].record, {result.name: result for result in results}
     if results[0].extended is None:
         return []
-    rows = [["model", *headings(), f"{100 * record.confidence:g} %"]]
+    titles = [column.label + (" ext" if of_list else "") for column, of_list in _columns()]
+    rows = [["model", *titles, f"{100 * record.confidence:g} %"]]
     for row in rows_of(results):
         result = by_name[row.model]
         extended = (result.extended or {})[row.criterion]

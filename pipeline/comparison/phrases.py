@@ -12,6 +12,7 @@ from pipeline.runtime.text import read_json
 from pipeline.storage.features import FeatureFile
 
 TITLES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "map": "mAP"}
+HEAD = ["model", *TITLES.values(), "upper bound", "interval of R@1"]
 REMEDY = "write it again with: dvc repro evaluate_phrases"
 
 
@@ -45,13 +46,9 @@ def phrase_report(rows: Sequence[PhraseRow]) -> str:
     """The section of the comparison in markdown; empty without models of phrases."""
     if not rows:
         return ""
-    lines = ["", "## Phrases", "", explained(rows), "", *aligned([head(), *map(cells, rows)])]
+    lines = ["", "## Phrases", "", explained(rows), "", *aligned([HEAD, *map(cells, rows)])]
     lines += ["", "R@1 by type of phrase, upper bounds in the last line.", ""]
     return "\n".join([*lines, *aligned(by_type(rows))]) + "\n"
-
-
-def head() -> list[str]:
-    return ["model", *TITLES.values(), "upper bound", "interval of R@1"]
 
 
 def cells(row: PhraseRow) -> list[str]:

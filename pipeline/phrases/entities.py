@@ -124,7 +124,10 @@ def own_caption(
 
 def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float, ...]]]:
     """The boxes of each chain that has any, x1, y1, x2, y2 in pixels from 0; size: of the image."""
-    root = _parsed(path)
+    try:
+        root = ElementTree.fromstring(read_text(path))
+    except ElementTree.ParseError as error:
+        raise WorkbenchError(f"{path}: not valid XML: {error}") from None
     stated = root.findtext("size/width"), root.findtext("size/height")
     if stated != tuple(map(str, size)):
         raise WorkbenchError(
@@ -177,10 +180,3 @@ def _inside(folder: Path, name: str) -> Path:
             f"{path}: no such file", "every image of the corpus needs a file of each kind"
         )
     return path
-
-
-def _parsed(path: Path) -> ElementTree.Element:
-    try:
-        return ElementTree.fromstring(read_text(path))
-    except ElementTree.ParseError as error:
-        raise WorkbenchError(f"{path}: not valid XML: {error}") from None

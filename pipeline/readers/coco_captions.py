@@ -3,7 +3,7 @@ its test images were never published. Karpathy's splits are in another file (kar
 
 import re
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import pandas as pd
 from pydantic import BaseModel, Field
@@ -35,22 +35,14 @@ class _Annotations(BaseModel):
     annotations: list[_Caption]
 
 
-class _File(NamedTuple):
-    """A file of annotations, its images' folder such as val2017, and its split."""
-
-    path: Path
-    folder: str
-    split: str
-
-
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read train2017, val2017, or both: image_id is `<folder>/<file_name>`, caption_id the
     annotation's. With both, training is train2017, held-out val2017; one is cut into all splits."""
     named: dict[str, str | None] = {}
     captions: list[tuple[str, str, str]] = []
-    for file in _find_files(raw, options.corpus.annotations):
-        images, texts = _read_file(file)
-        named |= dict.fromkeys(images, file.split)
+    for path, folder, split in _find_files(raw, options.corpus.annotations):
+        images, texts = _read_file(path, folder)
+        named |= dict.fromkeys(images, split)
         captions += texts
     splits, remarks = settled_splits(named, options)
     return Source(
@@ -64,8 +56,9 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
 
 
-def _find_files(raw: Path, name: str | None) -> list[_File]:
-    """The annotation files, training first; name: one of them, or their folder, inside raw."""
+def _find_files(raw: Path, name: str | None) -> list[tuple[Path, str, str]]:
+    """The annotation files, training first, each with its images' folder such as val2017 and its
+    split; name: one of them, or their folder, inside raw."""
     require_folder(raw)
     if name is not None:
         source = find_in_raw(raw, name, "corpus.annotations")
@@ -73,28 +66,28 @@ def _find_files(raw: Path, name: str | None) -> list[_File]:
         source = raw / "annotations" if (raw / "annotations").is_dir() else raw
     paths = sorted(source.iterdir()) if source.is_dir() else [source]
     matches = [(path, _NAME.fullmatch(path.name)) for path in paths if path.is_file()]
-    files = [_File(path, match[1], match[2]) for path, match in matches if match is not None]
+    files = [(path, match[1], match[2]) for path, match in matches if match is not None]
     if not files:
         raise WorkbenchError(
             f"{source}: no captions_train2017.json or captions_val2017.json",
             "set raw to the folder that holds annotations/, or name them with corpus.annotations",
         )
-    if len({file.split for file in files}) < len(files):
+    if len({split for _, _, split in files}) < len(files):
         raise WorkbenchError(
-            f"{source}: annotations of several years: {listing(file.path.name for file in files)}",
+            f"{source}: annotations of several years: {listing(path.name for path, *_ in files)}",
             "keep one year's in a folder and name it with corpus.annotations",
         )
     return files
 
 
-def _read_file(file: _File) -> tuple[list[str], list[tuple[str, str, str]]]:
-    """The image ids of a file, and the id, image_id and text of its captions."""
+def _read_file(path: Path, folder: str) -> tuple[list[str], list[tuple[str, str, str]]]:
+    """The ids of a file's images in `folder`, and the id, image_id and text of its captions."""
     hint = "expected is the format of MS-COCO's captions_train2017.json"
-    value: _Annotations = read_annotations(file.path, _Annotations, hint)
+    value: _Annotations = read_annotations(path, _Annotations, hint)
     images, captions = value.images, value.annotations
-    names = {image.id: f"{file.folder}/{image.file_name}" for image in images}
+    names = {image.id: f"{folder}/{image.file_name}" for image in images}
     orphans = [caption.id for caption in captions if caption.image_id not in names]
-    problems = Problems(str(file.path))
+    problems = Problems(str(path))
     problems.add("captions of images that the file does not list, ids", orphans)
     problems.raise_if_any("mend the file, or download it again")
     texts = [(str(c.id), names[c.image_id], c.caption) for c in captions]

@@ -34,7 +34,7 @@ def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[dic
     ids = [(pair.attention.image_id, pair.attention.caption_id) for pair in pairs]
     shelf.check(path, [image for image, _ in ids], [caption for _, caption in ids])
     return [
-        attention_figure(pair, shelf.path(image), shelf.caption(caption).text)
+        attention_figure(pair, shelf.paths[image], shelf.caption(caption).text)
         for pair, (image, caption) in zip(pairs, ids, strict=True)
     ]
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.sealed import is_broken
+from pipeline.runtime.text import read_text
 
 COLUMNS = ("epoch", "loss", "val_rsum")
 ERROR = "_error"  # how columns of shares that are classified wrongly end
@@ -46,25 +47,22 @@ class Curve:
 def read_curve(path: Path) -> Curve | None:
     """Read a tab-separated curve with at least the columns epoch, loss and val_rsum. None for a
     model that was fitted at once, as cca is: its rows are tries, and have no loss."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        lines = io.StringIO(text)
-        table = pd.read_csv(lines, sep="\t", dtype=str, keep_default_na=False, index_col=False)
-    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
-        raise WorkbenchError(f"{path}: not a tab-separated table", REMEDY) from None
-    if table.empty:
-        raise WorkbenchError(f"{path}: no epoch in it", REMEDY)
+    text = read_text(path)
     if is_broken(text):
         raise WorkbenchError(f"{path}: cut short or changed: does not match its sha256", REMEDY)
-    phases = table.get("phase", pd.Series("", table.index))
-    if (phases == FIT).all():
-        return None
     try:
+        lines = io.StringIO(text)
+        table = pd.read_csv(lines, sep="\t", dtype=str, keep_default_na=False, index_col=False)
+        phases = table.get("phase", pd.Series("", table.index))
+        if table.empty:
+            raise ValueError("no epoch in it")
+        if (phases == FIT).all():
+            return None
         numbers = table[list(COLUMNS)].astype(float)
         shares = table.filter(regex=f"{ERROR}$").replace("", "nan").astype(float)
         if not np.isfinite(numbers).all(axis=None):
             raise ValueError(f"{', '.join(COLUMNS)} must be finite numbers")
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError) as error:  # or what pandas cannot parse
         raise WorkbenchError(f"{path}: not a curve: {error}", REMEDY) from None
     errors = {str(name).removesuffix(ERROR): values.tolist() for name, values in shares.items()}
     epochs, loss, rsum = (numbers[name].tolist() for name in COLUMNS)

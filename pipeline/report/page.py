@@ -93,7 +93,7 @@ def build_page(
         **_table(results, behind, numbers),
         **_curves(curves, [result.name for result in results], numbers),
         phrase_said=phrases.explained(localised) if localised else "",
-        phrase_head=phrases.head(),
+        phrase_head=phrases.HEAD,
         phrase_cells=[phrases.cells(row) for row in localised],
         phrase_types=phrases.by_type(localised) if localised else [],
         phrases=phrase_section(localised, files.found, files.phrases, shelf),

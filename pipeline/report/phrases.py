@@ -71,7 +71,7 @@ def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: Shelf) -> dict[s
     found: whether it is right; pictures: data URIs, of the true boxes, then of each model's."""
     rows = [table[table["caption_id"] == caption][:MOST] for table in tables]
     image = rows[0]["image_id"].iloc[0]
-    picture = open_rgb(shelf.path(image))
+    picture = open_rgb(shelf.paths[image])
     colours = COLOURS[: len(rows[0])]
     overlaps = [table["overlap"].tolist() for table in rows]
     phrases = [

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from PIL import Image, ImageFont
 
-from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 
@@ -19,11 +18,11 @@ Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 Point = tuple[float, float]
 
 
-def thumbnail(path: Path | str) -> str:
-    """An image file as a data URI, at most SIDE pixels a side and never enlarged."""
-    image = open_rgb(path)
-    image.thumbnail((SIDE, SIDE))
-    return data_uri(image, 80)
+def thumbnail(image: Image.Image, side: int = SIDE, quality: int = 80) -> str:
+    """An image as a data URI, at most `side` pixels wide and high and never enlarged."""
+    small = image.copy()
+    small.thumbnail((side, side))
+    return data_uri(small, quality)
 
 
 def data_uri(image: Image.Image, quality: int = 82) -> str:

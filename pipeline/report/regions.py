@@ -6,9 +6,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.corpus.images import open_rgb
-from pipeline.inputs.regions import DATASETS, has_boxes, names_of
+from pipeline.inputs.regions import names_of
 from pipeline.report.pictures import OKABE_ITO, Font, Point, fitted, free_place
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
 
@@ -17,18 +16,6 @@ LINE = 26  # pixels a line of the list takes
 TEXT = 17  # pixels
 LIST = 430  # pixels, width of the list
 LONGEST_NAME = 24  # characters
-
-
-def check_drawable(file: FeatureFile, name: str) -> None:
-    """Raise WorkbenchError unless the file holds regions with boxes, some of them this image's."""
-    if lacking := [dataset for dataset in DATASETS if dataset not in file.layouts]:
-        raise WorkbenchError(
-            f"{file.path}: no regions to draw: it has no {', '.join(lacking)}",
-            "--picture is for the file that extract_region_features writes",
-        )
-    if not has_boxes(file):
-        raise WorkbenchError(f"{file.path}: its regions have no boxes, so none can be drawn")
-    file.rows([name])
 
 
 def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:

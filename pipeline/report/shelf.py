@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pipeline.corpus.images import open_rgb
 from pipeline.report.pictures import thumbnail
 from pipeline.runtime.errors import WorkbenchError, listing
 
@@ -27,10 +28,10 @@ class Shelf:
     """Images and captions of the corpus tables by id."""
 
     def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
-        self._paths: dict[str, str] = dict(zip(images["image_id"], images["path"], strict=True))
+        self.paths: dict[str, str] = dict(zip(images["image_id"], images["path"], strict=True))
         self._texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
         self._owners = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
-        self._picture = cache(lambda image_id: thumbnail(self._paths[image_id]))
+        self._picture = cache(lambda image_id: thumbnail(open_rgb(self.paths[image_id])))
 
     def captions_of_images(self, captions: Sequence[str]) -> np.ndarray:
         """How many of these captions each of their images has: (images,) int64."""
@@ -38,13 +39,10 @@ class Shelf:
 
     def check(self, path: Path, images: Sequence[str], captions: Sequence[str]) -> None:
         """Raise WorkbenchError, naming the file, unless the corpus has these ids."""
-        lost = [name for name in images if name not in self._paths]
+        lost = [name for name in images if name not in self.paths]
         lost += [name for name in captions if name not in self._texts]
         if lost:
             raise WorkbenchError(f"{path}: {listing(lost, 5)} not in the corpus", REMEDY)
-
-    def path(self, image_id: str) -> str:
-        return self._paths[image_id]
 
     def image(self, image_id: str) -> Entry:
         """An image with its thumbnail; WorkbenchError naming the file when it is not readable."""

@@ -1,7 +1,7 @@
 """Searching an indexed corpus: the embeddings of a split in a score file nearest to that of a
 query, best first. A model of pairs scores the rows that `best` chose by vectors again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,6 @@ from pipeline.corpus.tokens import tokenise
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.text import printable
 from pipeline.storage.groups import GroupFile
-from pipeline.storage.hdf5 import damaged
 
 KINDS = ("image", "caption")
 SHORTLIST = 100  # how many of the nearest are scored again, where there are such
@@ -67,10 +66,7 @@ def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Ind
             f"{path}: has no {name}: its model has no vectors of single images and captions",
             "search with a model that has, such as vse",
         )
-    ids, embeddings = file.texts(split, f"{kind}_ids"), np.asarray(file.view(split, name))
-    if embeddings.ndim != 2 or len(embeddings) != len(ids):
-        raise damaged(path, f"{split}/{name} is not a vector for each id")
-    return Index(ids, embeddings)
+    return Index(file.texts(split, f"{kind}_ids"), np.asarray(file.view(split, name)))
 
 
 def best(scores: np.ndarray, top: int) -> np.ndarray:
@@ -94,6 +90,16 @@ def words_of(text: str) -> list[str]:
     return words
 
 
+def rows_of(names: pd.Index, wanted: Iterable[str], where: str) -> np.ndarray:
+    """Rows (Q,) of ids among the names of a table or file; WorkbenchError for one it lacks."""
+    chosen = pd.Index(list(wanted))
+    rows = names.get_indexer(chosen)
+    if (rows < 0).any():
+        text = f"{where} lacks {listing(chosen[rows < 0], 5)}"
+        raise WorkbenchError(f"{text}: the files are of different corpora", OUT_OF_STEP)
+    return rows
+
+
 class Catalogue:
     """The tables of a corpus, looked up by ids: what that takes of a million rows is made once."""
 
@@ -105,19 +111,11 @@ class Catalogue:
     def rows(self, kind: str, names: Sequence[str]) -> pd.DataFrame:
         """The rows of some images or captions, in the order of their ids."""
         table = self.images if kind == "image" else self.captions
-        places = self._keys[kind].get_indexer(pd.Index(names))
-        if lost := [name for name, row in zip(names, places, strict=True) if row < 0]:
-            text = f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have"
-            raise WorkbenchError(f"{text}: they are of different corpora", OUT_OF_STEP)
-        return table.iloc[places]
-
-    def first_captions(self, images: Sequence[str]) -> list[str]:
-        """The first caption of each image in the order of the corpus; empty where there is none."""
-        texts: list[str] = self._first.reindex(list(images), fill_value="").tolist()
-        return texts
+        return table.iloc[rows_of(self._keys[kind], names, "the corpus")]
 
     @cached_property
-    def _first(self) -> pd.Series:
+    def first_captions(self) -> pd.Series:
+        """By image_id the text of its first caption in the order of the corpus."""
         return self.captions.drop_duplicates("image_id").set_index("image_id")["text"]
 
 
@@ -131,7 +129,7 @@ def find_hits(
         captions = catalogue.rows("caption", names)
         pictures, texts = captions["image_id"].tolist(), captions["text"].tolist()
     else:
-        pictures, texts = names, catalogue.first_captions(names)
+        pictures, texts = names, catalogue.first_captions.reindex(names, fill_value="").tolist()
     paths = catalogue.rows("image", pictures)["path"].tolist()
     columns = zip(scores[rows].tolist(), names, texts, paths, strict=True)
     return [Hit(rank, *values) for rank, values in enumerate(columns, start=1)]

@@ -1,14 +1,15 @@
 """What the analyses look at: which images and captions of a score file, and with what vectors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from pipeline.evaluation.correlation import Correlation, correlate, sample_rows
-from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
+from pipeline.search.index import rows_of
 from pipeline.storage.features import FeatureFile
 
 FEATURES = "image features"  # the label of what a model was given, before any training
@@ -23,7 +24,7 @@ def correlations(
     by_label = {FEATURES: correlate(file.read(file.rows(ids)), ids)}
     for label, split in scores.items():
         vectors = _embeddings(split, label)
-        by_label[label] = correlate(vectors[_rows_of(split.image_ids, ids, label)], ids)
+        by_label[label] = correlate(vectors[rows_of(pd.Index(split.image_ids), ids, label)], ids)
     return by_label, ids
 
 
@@ -32,8 +33,8 @@ def described(
 ) -> tuple[pd.DataFrame, np.ndarray]:
     """Captions drawn from the seed, rows of their table; embeddings (count, K) of their images."""
     ids = [scores.caption_ids[row] for row in sample_rows(len(scores.caption_ids), count, seed)]
-    table = captions.iloc[_rows_of(captions["caption_id"], ids, "the corpus")]
-    images = _rows_of(scores.image_ids, table["image_id"], "the scores")
+    table = captions.iloc[rows_of(pd.Index(captions["caption_id"]), ids, "the corpus")]
+    images = rows_of(pd.Index(scores.image_ids), table["image_id"], "the scores")
     return table.reset_index(drop=True), _embeddings(scores, "the model")[images]
 
 
@@ -42,12 +43,3 @@ def _embeddings(scores: SplitScores, label: str) -> np.ndarray:
         text = f"{label}: its scores have no vectors of single images"
         raise WorkbenchError(text, "choose other analyses with --only")
     return scores.image_embeddings
-
-
-def _rows_of(names: Iterable[str], wanted: Iterable[str], where: str) -> np.ndarray:
-    index, chosen = pd.Index(list(names)), pd.Index(list(wanted))
-    rows = index.get_indexer(chosen)
-    if (rows < 0).any():
-        text = f"{where} lacks {listing(chosen[rows < 0], 5)}"
-        raise WorkbenchError(f"{text}: the files are of different corpora", OUT_OF_STEP)
-    return rows

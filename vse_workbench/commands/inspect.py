@@ -7,14 +7,7 @@ from typing import Any
 import click
 import h5py
 
-from pipeline.report.inspection import (
-    describe_row,
-    described,
-    neighbours,
-    open_file,
-    summary,
-    verify_file,
-)
+from pipeline.report import inspection
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.process import print_json
 from pipeline.runtime.text import printable
@@ -52,26 +45,27 @@ def main(
         raise WorkbenchError(f"{file}: not an HDF5 file", hint)
     for name in (row, query):
         if name is not None:
-            check_id(open_file(file), name)
+            check_id(inspection.open_file(file), name)
     if picture is not None and row is None:
         raise WorkbenchError("--picture needs --id: the image to draw")
     if as_json:
         if row is not None or picture is not None:
             raise WorkbenchError("--json has no rows: use it without --id and --picture")
-        extra: dict[str, Any] = {"verified": verify_file(file)} if verify else {}
-        extra |= {"neighbours": neighbours(file, query)} if query is not None else {}
-        return print_json(described(file) | extra)
+        extra: dict[str, Any] = {"verified": inspection.verify_file(file)} if verify else {}
+        extra |= {"neighbours": inspection.neighbours(file, query)} if query is not None else {}
+        return print_json(inspection.described(file) | extra)
     if verify:
-        click.echo(f"{file}: header and {counted(verify_file(file), 'dataset')} checked by SHA-256")
+        checked = counted(inspection.verify_file(file), "dataset")
+        click.echo(f"{file}: header and {checked} checked by SHA-256")
     if row is not None and picture is not None:
-        draw(FeatureFile(file), row, picture)
+        draw(file, row, picture)
     elif row is not None:
-        click.echo("\n".join(describe_row(file, row)))
+        click.echo("\n".join(inspection.describe_row(file, row)))
     if query is not None:
-        for name, cosine in neighbours(file, query):
+        for name, cosine in inspection.neighbours(file, query):
             click.echo(f"{cosine:8.5f}  {printable(name)}")
     if not verify and row is None and query is None:
-        click.echo("\n".join(summary(file)))
+        click.echo("\n".join(inspection.summary(file)))
 
 
 def check_id(file: FeatureFile | GroupFile, name: str) -> None:
@@ -84,18 +78,21 @@ def check_id(file: FeatureFile | GroupFile, name: str) -> None:
         raise WorkbenchError(message)
 
 
-def draw(file: FeatureFile, name: str, picture: Path) -> None:
+def draw(path: Path, name: str, picture: Path) -> None:
     """Write the image of an id, which the images table of dvc.yaml names, with its regions."""
     from pipeline.corpus.tables import load_images  # these take a second to load
+    from pipeline.inputs.regions import has_boxes, open_regions
     from pipeline.report.pictures import check_png, write_png
-    from pipeline.report.regions import check_drawable, draw_regions
+    from pipeline.report.regions import draw_regions
     from pipeline.runtime.graph import stage_paths
 
     check_png(picture)
-    check_drawable(file, name)
+    file = open_regions(path, in_memory=False)
+    if not has_boxes(file):
+        raise WorkbenchError(f"{path}: its regions have no boxes, so none can be drawn")
     images = stage_paths("extract_region_features", ("images",))["images"]
-    path = load_images(images).set_index("image_id")["path"].get(name)
-    if path is None:
+    image = load_images(images).set_index("image_id")["path"].get(name)
+    if image is None:
         raise WorkbenchError(f"{name}: not in {images}, which is of another corpus")
-    write_png(draw_regions(file, name, path), picture)
+    write_png(draw_regions(file, name, image), picture)
     click.echo(f"{picture}: {printable(name)} with its regions")

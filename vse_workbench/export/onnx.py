@@ -46,10 +46,8 @@ def write_networks(
     come from a file gets none); returns how an image becomes a crop, for config.json. sizes: the
     architecture of the model."""
     networks = {f"{side}_tower": tower for side, tower in towers.items()}
-    crops = None
-    if "image_model" in sizes:
-        crops = crops_of(sizes)
-    else:
+    crops = crops_of(sizes) if "image_model" in sizes else None
+    if crops is None:
         try:
             network = read_network(files["image_network"])
         except WorkbenchError as error:

@@ -7,12 +7,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from pipeline.corpus.images import open_rgb
-from pipeline.report.pictures import data_uri
+from pipeline.report.pictures import thumbnail
 from pipeline.search.index import Hit
 
 TEMPLATES = Path(__file__).with_name("templates")
-THUMBNAIL = 240  # largest side, pixels
-QUALITY = 85  # of JPEG
+THUMBNAIL, QUALITY = 240, 85  # the longer side in pixels; of JPEG
 
 
 def page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str) -> str:
@@ -26,16 +25,10 @@ def page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str)
         lstrip_blocks=True,
     )
     different = dict.fromkeys(hit.path for hit in hits)  # captions may share an image
-    pictures = {path: _small(open_rgb(path)) for path in different}
+    pictures = {path: thumbnail(open_rgb(path), THUMBNAIL, QUALITY) for path in different}
     return environment.get_template("search.html").render(
         query=query,
-        picture=None if image is None else _small(image),
+        picture=None if image is None else thumbnail(image, THUMBNAIL, QUALITY),
         hits=[(hit, pictures[hit.path]) for hit in hits],
         about=about,
     )
-
-
-def _small(image: Image.Image) -> str:
-    copy = image.copy()
-    copy.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
-    return data_uri(copy, QUALITY)

@@ -1,6 +1,5 @@
 """Questions about the indexed corpus: a text or an image in, the nearest images or captions out."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,6 @@ from PIL import Image
 from models.base import queries
 from models.base.queries import Files, Query
 from models.base.registry import models_with
-from models.base.texts import Tell
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
@@ -78,21 +76,6 @@ def as_dict(hit: Hit) -> dict[str, Any]:
     return {"id" if key == "name" else key: value for key, value in values.items()}
 
 
-@dataclass(frozen=True)
-class Reranking:
-    """A model that takes queries: vectors of the first choose what the second scores."""
-
-    first: Any
-    second: Any
-
-    def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
-        chosen = self.first.of_words(words, wordnet, tell)
-        return Query(chosen.vector, self.second.of_words(words, wordnet, lambda _: None).rescore)
-
-    def of_image(self, image: Image.Image) -> Query:
-        return Query(self.first.of_image(image).vector, self.second.of_image(image).rescore)
-
-
 class Searcher:
     """A trained model with what it has scored.
 
@@ -134,7 +117,11 @@ class Searcher:
     def of_image(self, image: Image.Image, question: Question) -> Answer:
         """The captions nearest to an RGB image; WorkbenchError for one that cannot be read."""
         index = self.index(question.split, "caption")
-        return self._answer(self.model.of_image(image), index, "caption", question, [])
+        return self._answer(self.image_query(image), index, "caption", question, [])
+
+    def image_query(self, image: Image.Image) -> Query:
+        """What the model makes of an RGB image, its vector among it."""
+        return self.model.of_image(image)
 
     def _index(self, split: str, kind: str) -> Index:
         """What of a split is searched. WorkbenchError for a split there is not."""
@@ -199,7 +186,14 @@ class Reranker(Searcher):
             )
         vars(self).update(vars(first))  # its files, corpus and indexes
         self.name, self.top, self.val_rsum = name, top, None
-        self.model = Reranking(first.model, second.model)
+        self.first, self.second = first, second
+
+    def text_query(self, text: str) -> tuple[Query, list[str]]:
+        query, notes = self.first.text_query(text)
+        return Query(query.vector, self.second.text_query(text)[0].rescore), notes
+
+    def image_query(self, image: Image.Image) -> Query:
+        return Query(self.first.image_query(image).vector, self.second.image_query(image).rescore)
 
     def _answer(
         self, query: Query, index: Index, kind: str, question: Question, notes: list[str]

@@ -224,9 +224,7 @@ class SearchServer:
     async def _embedded(self, model: str | None, query: Given) -> dict[str, Any]:
         searcher = self._searcher(model)
         pairs = await self._computed(
-            lambda: each_of(
-                query, searcher.text_query, lambda image: (searcher.model.of_image(image), [])
-            )
+            lambda: each_of(query, searcher.text_query, lambda im: (searcher.image_query(im), []))
         )
         vectors = np.stack([entry.vector for entry, _ in pairs])
         notes = [note for _, notes in pairs for note in notes]

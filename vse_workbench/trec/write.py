@@ -3,13 +3,13 @@ here they stand against the model: of equal scores those of true items are lower
 there is."""
 
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from pipeline.runtime.files import atomic_path, write_text
 from pipeline.scores.file import SplitScores
+from pipeline.scores.groups import group_codes, true_pairs
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import Direction
 
@@ -27,40 +27,34 @@ def write_run(
 ) -> int:
     """Write `query Q0 item rank score tag` lines, the best `depth` items of a query, 0 for all, by
     scores (N, M) float32; how many queries have a tie among these."""
-    queries, items = ids_of(split, way)
-    names, tied = [escaped(name) for name in items], 0
+    queries, items = _escaped_ids(split, way)
+    groups = np.asarray(split.image_groups), np.asarray(split.caption_groups)
+    own, others = groups if way == "i2t" else groups[::-1]
+    lines, tied = scores if way == "i2t" else scores.T, 0
     with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        for query, line, true in _lines(split, scores, way):
-            order = np.lexsort((true, -line))[: depth or None]
+        for name, group, line in zip(queries, own, lines, strict=True):
+            order = np.lexsort((others == group, -line))[: depth or None]
             lowered = strictly_falling(line[order])
             tied += bool((lowered != line[order]).any())
             ranked = zip(order.tolist(), lowered.astype(float).tolist(), strict=True)
             for rank, (item, score) in enumerate(ranked, start=1):
-                name = escaped(queries[query])
-                file.write(f"{name} Q0 {names[item]} {rank} {score!r} {tag}\n")
+                file.write(f"{name} Q0 {items[item]} {rank} {score!r} {tag}\n")
     return tied
 
 
 def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
     """Write `query 0 item 1` lines: the corpus's own pairs of images and captions."""
-    queries, items = ids_of(split, way)
-    lines = [
-        f"{escaped(queries[query])} 0 {escaped(items[item])} 1\n"
-        for query, _, true in _lines(split, split.matrix, way)
-        for item in np.flatnonzero(true).tolist()
-    ]
-    write_text(path, "".join(lines))
+    images, captions = group_codes(split.image_groups, split.caption_groups)
+    pairs = true_pairs(images, captions) if way == "i2t" else true_pairs(captions, images)
+    _write_qrels(path, split, way, *pairs, np.ones(len(pairs[0]), int))
 
 
 def write_positives(path: Path, split: SplitScores, positives: Positives, way: Direction) -> None:
     """Write `query 0 item grade` lines of extended positives, fractions in thousandths."""
-    queries, items = ids_of(split, way)
     query, item, grades = positives.pairs
     whole = bool((grades == np.round(grades)).all())
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
-    rows = zip(query.tolist(), item.tolist(), levels.tolist(), strict=True)
-    lines = (f"{escaped(queries[q])} 0 {escaped(items[i])} {level}\n" for q, i, level in rows)
-    write_text(path, "".join(lines))
+    _write_qrels(path, split, way, query, item, levels)
 
 
 def strictly_falling(scores: np.ndarray) -> np.ndarray:
@@ -74,17 +68,14 @@ def strictly_falling(scores: np.ndarray) -> np.ndarray:
     return lowered
 
 
-def ids_of(split: SplitScores, way: Direction) -> tuple[Sequence[str], Sequence[str]]:
+def _write_qrels(path: Path, split: SplitScores, way: Direction, *columns: np.ndarray) -> None:
+    """columns: (P,) numbers of queries and items, and levels."""
+    queries, items = _escaped_ids(split, way)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    write_text(path, "".join(f"{queries[q]} 0 {items[i]} {level}\n" for q, i, level in rows))
+
+
+def _escaped_ids(split: SplitScores, way: Direction) -> tuple[list[str], list[str]]:
     """The ids of the queries and of the items of a direction."""
-    both = split.image_ids, split.caption_ids
-    return both if way == "i2t" else both[::-1]
-
-
-def _lines(
-    split: SplitScores, scores: np.ndarray, way: Direction
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Of every query its number, its scores of all items, and which of these are true."""
-    images, captions = np.asarray(split.image_groups), split.caption_groups
-    queries, items = (images, captions) if way == "i2t" else (captions, images)
-    for number, group in enumerate(queries):
-        yield number, scores[number] if way == "i2t" else scores[:, number], items == group
+    images, captions = map(escaped, split.image_ids), map(escaped, split.caption_ids)
+    return ([*images], [*captions]) if way == "i2t" else ([*captions], [*images])

@@ -111,9 +111,12 @@ class Speaker:
         """How many objects share something, and one or two others; "" when none do, or too many."""
         things = scene.things
         model = self._pick(things)
+        shareable: list[set[Attribute]] = [{"shape"}, {"colour"}, {"shape", "colour"}, {"size"}]
+        if not self._is_plain(model):
+            shareable += [{"texture"}, {"texture", "shape"}]
         groups = [
             (shared, same)
-            for shared in self._shareable(model)
+            for shared in shareable
             for traits in [{name: getattr(model, name) for name in shared}.items()]
             if len(same := [thing for thing in things if traits <= vars(thing).items()]) > 1
             if len(same) < len(things) and len(same) - 2 < len(self.world.counts)
@@ -128,15 +131,11 @@ class Speaker:
         order = self._order(len(rest), None)[: 1 + int(self.rng.random() < 0.5)]
         return _join([text, *(self._object(scene, rest[n]) for n in order)])
 
-    def _shareable(self, model: Thing) -> list[set[Attribute]]:
-        sets: list[set[Attribute]] = [{"shape"}, {"colour"}, {"shape", "colour"}, {"size"}]
-        if not self._is_plain(model):
-            sets += [{"texture"}, {"texture", "shape"}]
-        return sets
-
     def _object(self, scene: Scene, number: int, required: Attribute | None = None) -> str:
         thing = scene.things[number]
-        spoken = self._spoken(thing) | ({required} if required else set())
+        chance = MENTION | ({"texture": MENTION_PLAIN} if self._is_plain(thing) else {})
+        spoken = {name for name, share in chance.items() if self.rng.random() < share}
+        spoken |= {required} if required else set()
         if not spoken & {"shape", "colour"}:
             spoken |= {"colour"}
         if len(spoken) == len(MENTION):  # never all there is to say
@@ -144,10 +143,6 @@ class Speaker:
         words = [*self._adjectives(thing, spoken), self._noun(thing, spoken, plural=False)]
         article = "an" if words[0][0] in "aeiou" else "a"
         return marked("object", [number], " ".join([article, *words]))
-
-    def _spoken(self, thing: Thing) -> set[Attribute]:
-        chance = MENTION | ({"texture": MENTION_PLAIN} if self._is_plain(thing) else {})
-        return {name for name, share in chance.items() if self.rng.random() < share}
 
     def _is_plain(self, thing: Thing) -> bool:
         return self.world.textures[thing.texture].pattern == "none"

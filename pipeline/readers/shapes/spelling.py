@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Set
+from itertools import product
 from string import ascii_lowercase
 
 import numpy as np
@@ -34,12 +35,8 @@ def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator)
 
 def edits(word: str) -> set[str]:
     """All that is one edit from a word: a letter left out, put in, changed, or two exchanged."""
-    parts = [(word[:n], word[n:]) for n in range(len(word) + 1)]
-    left_out = {a + b[1:] for a, b in parts if b}
-    exchanged = {a + b[1] + b[0] + b[2:] for a, b in parts if len(b) > 1}
-    changed = {a + c + b[1:] for a, b in parts if b for c in ascii_lowercase}
-    put_in = {a + c + b for a, b in parts for c in ascii_lowercase}
-    return (left_out | exchanged | changed | put_in) - {word}
+    every = product(_EDITS, range(len(word) + 1), ascii_lowercase)
+    return {edit(word[:n], word[n:], letter) for edit, n, letter in every} - {word}
 
 
 def _slip(word: str, words: Set[str], rng: np.random.Generator) -> str:

@@ -31,16 +31,11 @@ _READERS: dict[str, Callable[[Path, ImportCorpus], RegionSource]] = {
 }
 
 
-def open_source(kind: str, path: str, corpus: ImportCorpus) -> RegionSource:
-    """Open the files of one kind and match them with a corpus; values are read later."""
-    return _READERS[kind](Path(path), corpus)
-
-
 def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | None) -> FeatureJob:
     """Regions from other tools' files; captions: for formats that name images by captions."""
     table = load_captions(captions) if captions else None
     corpus = ImportCorpus(images, table, skip_others=settings.other_images == "skip")
-    source = open_source(settings.source, str(settings.path), corpus)
+    source = _READERS[settings.source](Path(str(settings.path)), corpus)
     attributes = described(
         images,
         settings.model_dump(),

@@ -15,13 +15,7 @@ from pipeline.arrays.hdf5 import read_hdf5
 from pipeline.arrays.ids import listed_ids
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import (
-    ImportCorpus,
-    check_boxes,
-    check_features,
-    check_sizes,
-    files_of,
-)
+from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions, files_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_json
@@ -108,12 +102,10 @@ class ButdRegions:
         file, number = self.rows[self.places[row]]
         place = self._place(row)
         features, boxes = file.values("image_features", number), file.values("image_bb", number)
-        check_features(place, features)
         size = self.corpus.size(row)
         if file.spatial:
             size = _size(place, boxes, file.values("spatial_features", number))
-        check_boxes(place, boxes, size)
-        return ImageRegions(size, boxes, features)
+        return checked_regions(place, size, boxes, features)
 
     def _place(self, row: int) -> str:
         file, number = self.rows[self.places[row]]
@@ -145,22 +137,19 @@ def _array(file: ArrayFile, name: str, dims: tuple[int, ...], kinds: str = "f") 
 
 def _ids(path: Path, count: int) -> list[str]:
     """N ids of a file's rows, from the first of the three kinds of files that is there."""
-    text, names, index = (
-        path.with_name(f"{path.stem}_{ending}")
-        for ending in ("ids.txt", "ids.json", "imgid2idx.json")
-    )
-    if index.is_file() and not text.is_file() and not names.is_file():
-        values = read_json(index)
+    endings = ("ids.txt", "ids.json", "imgid2idx.json")
+    files = [path.with_name(f"{path.stem}_{ending}") for ending in endings]
+    file = next(filter(Path.is_file, files), None)
+    if file is None:
+        names = ", ".join(file.name for file in files)
+        raise WorkbenchError(f"{path}: no ids: looked for {names}", CONVERT)
+    if file == files[-1]:
+        values = read_json(file)
         rows = list(values.values()) if isinstance(values, dict) else []
         if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
-            raise WorkbenchError(f"{index}: not a mapping of ids to the rows 0 to {count - 1:,}")
+            raise WorkbenchError(f"{file}: not a mapping of ids to the rows 0 to {count - 1:,}")
         return sorted(values, key=values.__getitem__)
-    ids_file = next((file for file in (text, names) if file.is_file()), None)
-    if ids_file is None:
-        raise WorkbenchError(
-            f"{path}: no ids: looked for {text.name}, {names.name}, {index.name}", CONVERT
-        )
-    listed = listed_ids(ids_file)
+    listed = listed_ids(file)
     if len(listed) != count:
         raise WorkbenchError(f"{path}: {len(listed):,} ids for {count:,} rows of the HDF5 file")
     return listed

@@ -9,10 +9,9 @@ import pandas as pd
 
 from pipeline.corpus.tables import SPLITS, in_split
 from pipeline.inputs.regions import has_boxes
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path, write_text
 from pipeline.runtime.process import Progress, say
-from pipeline.runtime.text import is_plain
 from pipeline.storage.features import FeatureFile
 
 SCAN_NAMES = {"train": "train", "val": "dev", "test": "test"}
@@ -26,9 +25,6 @@ def export_tsv(file: FeatureFile, folder: Path) -> Path:
             f"{file.path}: its regions have no boxes, which the TSV needs",
             "export to scan_npy, or extract the regions again",
         )
-    strange = [name for name in file.ids if not is_plain(name)]
-    if strange:
-        raise WorkbenchError(f"ids that do not fit on a line: {listing(map(repr, strange))}")
     target = folder / "regions.tsv"
     with (
         atomic_path(target) as temporary,
@@ -68,9 +64,6 @@ def _export_split(
 ) -> Path:
     ids = images["image_id"].tolist()
     texts = captions.groupby("image_id", sort=False)["tokens"].agg(list)
-    silent = [name for name in ids if name not in texts.index]
-    if silent:
-        raise WorkbenchError(f"images without a caption, which SCAN needs: {listing(silent)}")
     once = all(len(texts[name]) == SCAN_CAPTIONS for name in ids)
     if not once:
         say(

@@ -19,7 +19,7 @@ from pipeline.arrays.npy import mapped_npy
 from pipeline.corpus.tables import SPLITS, in_split
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import ImportCorpus, check_features, check_sizes, runs
+from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions, runs
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_text
@@ -73,17 +73,17 @@ class ScanRegions:
         """Regions of one image, boxes zero; WorkbenchError naming array and row."""
         place = self.places[row]
         features = np.array(place.values[place.rows.start], np.float32)
-        check_features(place.name, features)
+        used = np.flatnonzero(features.any(axis=1))
+        features = features[: used[-1] + 1 if used.size else 0]
+        no_boxes = np.zeros((len(features), 4), np.float32)
+        regions = checked_regions(place.name, self.corpus.size(row), no_boxes, features)
         for other in place.rows[1:]:
             if not np.array_equal(place.values[other], place.values[place.rows.start]):
                 raise WorkbenchError(
                     f"{place.path}: rows {place.rows.start:,} and {other:,} differ, but should "
                     f"both show {self.corpus.images['image_id'].iat[row]}"
                 )
-        used = np.flatnonzero(features.any(axis=1))
-        features = features[: used[-1] + 1 if used.size else 0]
-        no_boxes = np.zeros((len(features), 4), np.float32)
-        return ImageRegions(self.corpus.size(row), no_boxes, features)
+        return regions
 
 
 def _prefix(folder: Path, split: str) -> Path:

@@ -92,16 +92,14 @@ def check_sizes(place: str, count: int, width: int) -> None:
         raise WorkbenchError(f"{place}: features of width {width:,}; allowed are 1 to {MAX_DIM:,}")
 
 
-def check_features(place: str, features: np.ndarray) -> None:
-    """Raise WorkbenchError unless all values (K, D) are finite, naming the first region."""
+def checked_regions(
+    place: str, size: tuple[int, int], boxes: np.ndarray, features: np.ndarray
+) -> ImageRegions:
+    """The regions of an image of width and height; WorkbenchError for features (K, D) that are not
+    finite, boxes (K, 4) that are not finite, ordered and, but for OUTSIDE pixels, inside."""
     bad = ~np.isfinite(features).all(axis=1)
     if bad.any():
         raise WorkbenchError(f"{place}: NaN or infinite features in region {bad.argmax()}")
-
-
-def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
-    """Refuse boxes (K, 4) that are not finite, ordered and, but for OUTSIDE pixels, inside an image
-    of width and height."""
     ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)  # False for NaN
     inside = (boxes >= -OUTSIDE).all(axis=1) & (boxes[:, 2:] <= np.add(size, OUTSIDE)).all(1)
     bad = ~(ordered & inside)
@@ -112,6 +110,7 @@ def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
         raise WorkbenchError(
             f"{place}: box {first} ({corners}) is not x1, y1, x2, y2 inside {image}"
         )
+    return ImageRegions(size, boxes, features)
 
 
 def runs(names: Sequence[str], where: str) -> Mapping[str, range]:

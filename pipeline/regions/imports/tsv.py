@@ -16,13 +16,7 @@ import numpy as np
 
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import (
-    ImportCorpus,
-    check_boxes,
-    check_features,
-    check_sizes,
-    files_of,
-)
+from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions, files_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
 
@@ -89,9 +83,7 @@ class TsvRegions:
             features = features.reshape(line.count, self.width)
         except ValueError as error:  # the lengths were right when the file was scanned
             raise WorkbenchError(f"{line.place}: no base64 of float32 values: {error}") from None
-        check_boxes(line.place, boxes, line.size)
-        check_features(line.place, features)
-        return ImageRegions(line.size, boxes, features)
+        return checked_regions(line.place, line.size, boxes, features)
 
 
 def _scan(path: Path, digest: "hashlib._Hash") -> Iterator[Line]:

@@ -95,7 +95,7 @@ def write_index(path, embeddings=True, values=VALUES, **attributes):
 
 def test_what_cannot_be_searched(tmp_path):
     found = refusal(find_hits, index(("x", "q")), np.ones(2), 5, CATALOGUE, "image")
-    assert "no image_id q" in found
+    assert "the corpus lacks q" in found
     assert "different corpora" in found
     path = write_index(tmp_path / "m.h5")
     plain = write_index(tmp_path / "p.h5", embeddings=False)

@@ -156,7 +156,7 @@ def test_the_picture_shows_boxes_where_they_are(tmp_path: Path) -> None:
         (["r.h5", "--picture", "out.png"], "--picture needs --id"),
         (["r.h5", "--id", "a.png", "--picture", "out.jpg"], "written as .png"),
         (["r.h5", "--id", "b.png", "--picture", "out.png"], "no id 'b.png'"),
-        (["image.h5", "--id", "id1", "--picture", "out.png"], "no regions to draw"),
+        (["image.h5", "--id", "id1", "--picture", "out.png"], "not a file of regions"),
         (["bare/r.h5", "--id", "a.png", "--picture", "out.png"], "no boxes"),
     ],
 )

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from region_cases import WIDTH, sample, world
 
-from pipeline.regions.imports import ImportCorpus, open_source
+from pipeline.regions.imports import ImportCorpus
+from pipeline.regions.imports.butd_h5 import ButdRegions
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -45,7 +46,7 @@ def case(tmp_path: Path):
 
 
 def check(images, regions, path: Path) -> None:
-    source = open_source("butd_h5", str(path), ImportCorpus(images))
+    source = ButdRegions(path, ImportCorpus(images))
     assert source.width == WIDTH
     assert source.most == max(len(one.features) for one in regions)
     for row, one in enumerate(regions):
@@ -83,7 +84,7 @@ def test_the_size_comes_from_the_shares(tmp_path: Path, case) -> None:
     write(tmp_path / "r.hdf5", regions, names)
     check(images.assign(width=7, height=7), regions, tmp_path / "r.hdf5")
     write(tmp_path / "s.hdf5", regions, names, shares=False)
-    source = open_source("butd_h5", str(tmp_path / "s.hdf5"), ImportCorpus(images.assign(width=7)))
+    source = ButdRegions(tmp_path / "s.hdf5", ImportCorpus(images.assign(width=7)))
     with pytest.raises(WorkbenchError, match=r"s\.hdf5, row 0 .*train0.*inside the image of 7 x"):
         source.read(0)
 
@@ -110,7 +111,7 @@ def test_faults_are_named(tmp_path: Path, case, change, words: str) -> None:
     images, regions, names = case
     write(tmp_path / "r.hdf5", regions, names, change=change)
     with pytest.raises(WorkbenchError, match=words) as error:
-        open_source("butd_h5", str(tmp_path / "r.hdf5"), ImportCorpus(images)).read(0)
+        ButdRegions(tmp_path / "r.hdf5", ImportCorpus(images)).read(0)
     assert "r.hdf5" in error.value.message
 
 
@@ -129,11 +130,11 @@ def test_ids_that_do_not_fit(tmp_path: Path, case, name: str, text: str, words: 
     (tmp_path / "r_ids.txt").unlink()
     (tmp_path / name).write_text(text)
     with pytest.raises(WorkbenchError, match=words):
-        open_source("butd_h5", str(tmp_path / "r.hdf5"), ImportCorpus(images))
+        ButdRegions(tmp_path / "r.hdf5", ImportCorpus(images))
 
 
 def test_what_is_no_hdf5_is_said_plainly(tmp_path: Path, case) -> None:
     (tmp_path / "r.hdf5").write_text("hello")
     for path, words in (("r.hdf5", "not an HDF5 file"), ("images", "no file and no folder")):
         with pytest.raises(WorkbenchError, match=words):
-            open_source("butd_h5", str(tmp_path / path), ImportCorpus(case[0]))
+            ButdRegions(tmp_path / path, ImportCorpus(case[0]))

@@ -8,8 +8,9 @@ from region_cases import WIDTH, captions_of, sample, world
 
 from pipeline.arrays.npy import mapped_npy
 from pipeline.regions.file import packed
-from pipeline.regions.imports import ImportCorpus, open_source
+from pipeline.regions.imports import ImportCorpus
 from pipeline.regions.imports.export import export_scan, export_tsv
+from pipeline.regions.imports.scan_npy import ScanRegions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
 
@@ -34,7 +35,7 @@ def exported(case, folder: Path, per_image: int | None = 5):
 
 
 def check(images, regions, folder: Path, captions=None) -> None:
-    source = open_source("scan_npy", str(folder), ImportCorpus(images, captions))
+    source = ScanRegions(folder, ImportCorpus(images, captions))
     assert (source.most, source.width, source.has_boxes) == (SLOTS, WIDTH, False)
     for row, one in enumerate(regions):
         found = source.read(row)
@@ -66,11 +67,11 @@ def test_without_ids_the_captions_say_which_image_it_is(tmp_path: Path, case, pe
         path.unlink()
     check(images, regions, tmp_path / "scan", captions)
     with pytest.raises(WorkbenchError, match="--captions"):
-        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images))
+        ScanRegions(tmp_path / "scan", ImportCorpus(images))
     lines = (tmp_path / "scan/dev_caps.txt").read_text().splitlines(keepends=True)
     (tmp_path / "scan/dev_caps.txt").write_text("".join([lines[-1], *lines[1:-1], lines[0]]))
     with pytest.raises(WorkbenchError, match=r"dev_caps\.txt, line 1: not caption 1 of val0\.png"):
-        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images, captions))
+        ScanRegions(tmp_path / "scan", ImportCorpus(images, captions))
 
 
 def test_ids_may_be_given_for_each_caption(tmp_path: Path, case) -> None:
@@ -83,7 +84,7 @@ def test_ids_may_be_given_for_each_caption(tmp_path: Path, case) -> None:
     lines[2] = "test1.png\n"
     (tmp_path / "scan/test_ids.txt").write_text("".join(lines))
     with pytest.raises(WorkbenchError, match=r"test_ids\.txt: 20 ids for 4 rows"):
-        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images))
+        ScanRegions(tmp_path / "scan", ImportCorpus(images))
 
 
 def test_rows_of_one_image_must_be_equal(tmp_path: Path, case) -> None:
@@ -93,7 +94,7 @@ def test_rows_of_one_image_must_be_equal(tmp_path: Path, case) -> None:
     array[3, 0, 0] += 1
     array[4, 1] = np.nan
     np.save(tmp_path / "scan/dev_ims.npy", array)
-    source = open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images))
+    source = ScanRegions(tmp_path / "scan", ImportCorpus(images))
     with pytest.raises(WorkbenchError, match=r"dev_ims\.npy: rows 2 and 3 differ.*val1\.png"):
         source.read(images["image_id"].tolist().index("val1.png"))
     with pytest.raises(WorkbenchError, match=r"dev_ims\.npy, row 4: NaN.*region 1"):
@@ -105,10 +106,10 @@ def test_splits_of_other_widths_and_missing_splits(tmp_path: Path, case) -> None
     array = np.load(tmp_path / "scan/test_ims.npy")
     np.save(tmp_path / "scan/test_ims.npy", array[..., :2])
     with pytest.raises(WorkbenchError, match=r"test_ims\.npy: features of width 2"):
-        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(case[0]))
+        ScanRegions(tmp_path / "scan", ImportCorpus(case[0]))
     (tmp_path / "scan/dev_ims.npy").unlink()
     with pytest.raises(WorkbenchError, match=r"no dev_ims\.npy"):
-        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(case[0]))
+        ScanRegions(tmp_path / "scan", ImportCorpus(case[0]))
 
 
 @pytest.mark.parametrize(
@@ -131,12 +132,8 @@ def test_other_arrays_are_refused_unread(tmp_path: Path, kind: str, words: str) 
         mapped_npy(path, 3)
 
 
-def test_images_without_captions_and_files_without_boxes(tmp_path: Path, case) -> None:
-    images, regions, file = case
-    captions = captions_of(images)
-    silent = captions[captions["image_id"] != "val1.png"]
-    with pytest.raises(WorkbenchError, match=r"without a caption.*val1\.png"):
-        export_scan(file, images, silent, tmp_path / "scan")
+def test_tsv_needs_boxes(tmp_path: Path, case) -> None:
+    images, regions, _ = case
     arrays = packed(regions, SLOTS, WIDTH)
     write_features(tmp_path / "b.h5", images["image_id"].tolist(), arrays, {"has_boxes": 0})
     with pytest.raises(WorkbenchError, match="no boxes"):

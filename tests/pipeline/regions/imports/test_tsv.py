@@ -8,8 +8,9 @@ import pytest
 from region_cases import WIDTH, encoded, sample, tsv_fields, world, write_tsv
 
 from pipeline.regions.file import ImageRegions, region_datasets
-from pipeline.regions.imports import ImportCorpus, import_regions, imported_slots, open_source
+from pipeline.regions.imports import ImportCorpus, import_regions, imported_slots
 from pipeline.regions.imports.ids import ImageMatcher
+from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, FeatureWriter
 
@@ -24,7 +25,7 @@ def case(tmp_path: Path):
 
 
 def imported(images, path: Path, output: Path, boxes="adaptive", skip: bool = False) -> FeatureFile:
-    source = open_source("tsv", str(path), ImportCorpus(images, skip_others=skip))
+    source = TsvRegions(path, ImportCorpus(images, skip_others=skip))
     slots = imported_slots(source, boxes, 10)
     datasets, ids = region_datasets(slots, source.width), images["image_id"].tolist()
     with FeatureWriter(output.parent / "work", "f", ids, datasets, {}) as writer:
@@ -71,7 +72,7 @@ def test_several_files_of_a_folder(tmp_path: Path, case) -> None:
 def test_an_import_that_was_cut_off_continues(tmp_path: Path, case) -> None:
     images, regions, rows = case
     write_tsv(tmp_path / "r.tsv", rows)
-    source = open_source("tsv", str(tmp_path / "r.tsv"), ImportCorpus(images))
+    source = TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
     read, source.read = source.read, lambda row: read(row) if row < 7 else 1 / 0
     datasets = region_datasets(source.most, WIDTH)
     with (
@@ -147,9 +148,9 @@ def test_a_header_and_an_empty_folder_are_said_plainly(tmp_path: Path, case) -> 
     header = [b"image_id", b"image_w", b"image_h", b"num_boxes", b"boxes", b"features"]
     write_tsv(tmp_path / "r.tsv", [header, *rows])
     with pytest.raises(WorkbenchError, match=r"line 1: image_w .* has no header"):
-        open_source("tsv", str(tmp_path / "r.tsv"), ImportCorpus(images))
+        TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
     with pytest.raises(WorkbenchError, match=r"no folder with \*\.tsv"):
-        open_source("tsv", str(tmp_path / "images"), ImportCorpus(images))
+        TsvRegions(tmp_path / "images", ImportCorpus(images))
 
 
 def test_ids_match_by_name_by_stem_and_by_the_number_of_coco() -> None:
