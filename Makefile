@@ -19,12 +19,13 @@ NUMERIC := tests/pipeline/statistics tests/pipeline/evaluation \
   tests/models/attention/test_scoring.py tests/models/dual_path/test_instance.py \
   tests/models/dual_path/test_loss.py
 
-.PHONY: help install repro test test-all test-avx2 lint docs bench clean
+.PHONY: help install repro test test-slow test-all test-avx2 lint docs bench clean
 
 help:
 	@echo "make repro   run the pipeline on params.yaml and print the metrics table"
 	@echo "make test    run the tests, but for the slow ones (4 to 6 minutes on two cores)"
-	@echo "make test-all   run all tests: kills, several processes, whole graphs, the campaign's sample"
+	@echo "make test-slow  run the slow tests: kills, several processes, whole graphs, the campaign's sample"
+	@echo "make test-all   run all tests"
 	@echo "make test-avx2   run the numeric tests again with the kernels of processors without AVX-512"
 	@echo "make lint    check style and types"
 	@echo "make docs    build the documents as a site, in site/"
@@ -49,8 +50,10 @@ PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 test: $(INSTALLED)
 	$(PYTEST) -m 'not slow'
 
-test-all: $(INSTALLED)
-	$(PYTEST)
+test-slow: $(INSTALLED)
+	$(PYTEST) -m slow
+
+test-all: test test-slow
 
 test-avx2: $(INSTALLED)
 	OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 \

@@ -1,5 +1,5 @@
-"""RoIAlign in training as matrix products: two thirds less time than torchvision's on a CPU, and a
-gradient that adds in one order on a GPU, too."""
+"""RoIAlign in training as matrix products: less time than torchvision's on a CPU, and a gradient
+that adds in one order on a GPU, too."""
 
 import math
 
