@@ -4,6 +4,7 @@ Eight levels of aliases in 470 bytes stand for millions of values: an alias coun
 """
 
 import math
+import re
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from pipeline.runtime.errors import WorkbenchError, first_line
 
 MAX_CHARACTERS = 1 << 18
 MAX_VALUES = 20_000  # keys and values of a text, aliases unfolded
+MAX_OPEN = 100  # brackets open at once: the parser's time grows with their square
 UNDO = "undo with: touch params.yaml && git checkout params.yaml"
 COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 
@@ -38,7 +40,11 @@ def plain_yaml(text: str, where: str, hint: str = "") -> Any:
 
 @lru_cache(maxsize=16)  # a command reads dvc.yaml up to ten times, at 70 ms each
 def _parsed(text: str) -> Any:
-    yaml = YAML(typ="safe", pure=True)
+    yaml, depth = YAML(typ="safe", pure=True), 0
+    for bracket in re.findall(r"[][{}]", text):
+        depth = max(depth + (1 if bracket in "[{" else -1), 0)
+        if depth > MAX_OPEN:
+            raise ValueError(f"more than {MAX_OPEN} brackets are open at once")
     if "*" in text and _count(yaml.compose(text), {}) > MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES:,} keys and values, aliases unfolded")
     return yaml.load(text)

@@ -23,6 +23,7 @@ MERGED = "a0: &a0 {k: v}\n" + "".join(
         (MERGED, "more than 20,000 keys and values, aliases unfolded"),
         ("k: 1\n" * 60_000, "300,000 characters; allowed are 262,144"),
         ("[" * 5000 + "]" * 5000, "not valid YAML"),
+        ("[{a: " * 60, "more than 100 brackets are open at once"),
         ("a: &a [*a]", "more than 20,000 keys and values, aliases unfolded"),
         ("a: *b", "not valid YAML: found undefined alias 'b'"),
         ("a: [", "not valid YAML"),
