@@ -41,7 +41,7 @@ def page_template() -> str:
     except ModuleNotFoundError:
         raise WorkbenchError(
             "vl-convert-python is not installed: it carries the scripts of Vega",
-            "pip install --constraint constraints.txt '.[plots]'",
+            "pip install --constraint constraints.txt --editable '.[plots]'",
         ) from None
     scripts = vl_convert.javascript_bundle(EMBED, vl_version=VEGA_LITE)
     return PAGE.replace("SCRIPTS", scripts.replace("</script", "<\\/script"))

@@ -134,7 +134,7 @@ def _ray() -> Any:
     except ImportError:
         raise WorkbenchError(
             "runtime.extraction.engine = ray: the package ray is not installed",
-            "install it with: pip install '.[ray]', or set the engine to local",
+            "install it with: pip install --editable '.[ray]', or set the engine to local",
         ) from None
     return ray
 

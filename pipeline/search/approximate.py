@@ -31,7 +31,8 @@ def library() -> Any:
         import faiss
     except ImportError:
         raise WorkbenchError(
-            "faiss is not installed, and search.index is not flat", "pip install '.[search]'"
+            "faiss is not installed, and search.index is not flat",
+            "pip install --editable '.[search]'",
         ) from None
     return faiss
 

@@ -161,7 +161,7 @@ def _library() -> Any:
     except ImportError as error:
         raise WorkbenchError(
             f"{KEY}: {error.name} is not installed",
-            "pip install '.[text]'",
+            "pip install --editable '.[text]'",
         ) from None
     logging.disable_progress_bar()
     logging.set_verbosity_error()

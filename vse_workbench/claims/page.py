@@ -63,7 +63,7 @@ def sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
     parts = [f"{word} {words[word]}" for word in WORDS if words[word]]
     tried, datasets = len({cell.name for cell in cells}), len({cell.dataset for cell in cells})
     return (
-        f"{tried} of {len(ledger.claims)} claims are tried, on {counted(datasets, 'dataset')}. "
+        f"{tried} of {len(ledger.claims)} claims can be tried, on {counted(datasets, 'dataset')}. "
         f"Verdicts of {counted(len(cells), 'cell')}, each a claim on a dataset: {', '.join(parts)}."
     )
 

@@ -44,12 +44,6 @@ def main(
     path = stage_paths(stage, ("output",), name)["output"]
     runs = {name: str(path)} | labelled(others, name)
     scores = {key: load_scores(run, split) for key, run in runs.items()}
-    if "separation" in wanted:
-        say(artefacts.write_separation(output, scores))
-    if "correlations" in wanted:
-        features = stage_paths("score", ("features",), name)["features"]
-        by_label, ids = subjects.correlations(scores, features, IMAGES, params.seed)
-        say(artefacts.write_correlations(output, by_label, ids))
     if "words" in wanted:
         from models.base.queries import caption_embedder  # loads networks
 
@@ -61,6 +55,12 @@ def main(
             )
         texts, vectors = subjects.described(scores[name], table, CAPTIONS, params.seed)
         say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
+    if "separation" in wanted:
+        say(artefacts.write_separation(output, scores))
+    if "correlations" in wanted:
+        features = stage_paths("score", ("features",), name)["features"]
+        by_label, ids = subjects.correlations(scores, features, IMAGES, params.seed)
+        say(artefacts.write_correlations(output, by_label, ids))
     if "curve" in wanted:
         say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], name))
     say(f"{name}: {', '.join(wanted)} in {output}")

@@ -48,7 +48,9 @@ def main(
         from vse_workbench.server.attention import AttentionPictures
         from vse_workbench.server.guard import Protocol
     except ImportError as error:
-        raise WorkbenchError(f"{error.name} is not installed", "pip install '.[serve]'") from None
+        raise WorkbenchError(
+            f"{error.name} is not installed", "pip install --editable '.[serve]'"
+        ) from None
     params = load_for_queries()
     device, others = pick_device(params.runtime.device), not_searchable(params)
     opened, searchers, pictures = dict[str, Searcher](), {}, {}

@@ -77,7 +77,7 @@ def write_tower(path: Path, tower: Tower) -> float:
     except ModuleNotFoundError as error:
         raise WorkbenchError(
             f"{error.name} is not installed: ONNX files need the extra onnx",
-            "pip install --constraint constraints.txt '.[onnx]'",
+            "pip install --constraint constraints.txt --editable '.[onnx]'",
         ) from None
     with atomic_path(path) as temporary:
         _export(temporary, tower)

@@ -44,7 +44,7 @@ Top = Annotated[int, Query(ge=1, le=MAX_TOP, description="Number of results.")]
 Ranked = Annotated[str, Query(description="Inference criterion, one of /api/models.")]
 Text = Annotated[str, Query(min_length=1, max_length=MAX_TEXT)]
 Known = Annotated[str, Query(description="Id of an image of the corpus.")]
-Side = Annotated[int, Query(ge=16, le=1024, description="Pixels of the longer side.")]
+Side = Annotated[int, Query(ge=16, le=1024, description="Pixels of the longer side, at most.")]
 
 
 @dataclass(frozen=True)

@@ -318,7 +318,9 @@ def checked(folder):
         words = Counter(cell["word"] for (name, _), cell in cells.items() if name in own)
         assert [int(number) for number in numbers] == [words[word] for word in head[1:]]
         assert words.keys() <= set(head)
-    said = re.search(r"(\d+) of (\d+) claims are tried, on (\d+) .* of (\d+) cells.*: (.+)\.", text)
+    said = re.search(
+        r"(\d+) of (\d+) claims can be tried, on (\d+) .* of (\d+) cells.*: (.+)\.", text
+    )
     counts = [len({name for name, _ in cells}), len(ledger.claims), len({on for _, on in cells})]
     assert [int(number) for number in said.groups()[:4]] == [*counts, len(cells)]
     totals = [f"{word} {number}" for word, number in zip(head, lines[-1], strict=True)][1:]

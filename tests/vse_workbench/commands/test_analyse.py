@@ -96,6 +96,7 @@ def test_other_score_files_stand_beside_it(folder):
         (("vse", "--with", "a=HEAD:vse"), "HEAD:vse: "),
         (("vse", "--split", "train"), "train"),
         (("nothing",), "model 'nothing': stage score of dvc.yaml has"),
+        (("cca",), "not for cca\nchoose other analyses with --only"),
         (("cca", "--only", "words"), "not for cca\nchoose other analyses with --only"),
     ],
 )

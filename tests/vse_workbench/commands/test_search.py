@@ -198,7 +198,7 @@ def test_an_index_is_built_and_searched_where_params_ask_for_one(folder, monkeyp
     few = run_command(main, "w1", "--model", "vse", "--shortlist", 2, "--top", 2)
     assert len(listed(few)) == 2
     monkeypatch.setitem(sys.modules, "faiss", None)
-    refused(questions[0], "faiss is not installed", "pip install '.[search]'")
+    refused(questions[0], "faiss is not installed", "pip install --editable '.[search]'")
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     put_scores("vse")

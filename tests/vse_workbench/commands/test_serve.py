@@ -93,7 +93,7 @@ def test_it_says_what_cannot_be_served(server, indexed, monkeypatch):
     port = server.split(":")[2].strip("/")
     assert f"port {port}" in fail(main, indexed, "vse", "--port", port)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert "pip install '.[serve]'" in fail(main, indexed, "vse")
+    assert "pip install --editable '.[serve]'" in fail(main, indexed, "vse")
 
 
 def until(browser, condition):
