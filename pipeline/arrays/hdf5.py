@@ -1,5 +1,7 @@
 """HDF5 files: datasets, contiguous or in compressed chunks."""
 
+import mmap
+import struct
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +15,7 @@ from pipeline.storage.hdf5 import opened, text_names
 
 MAX_CHUNK = 1 << 28  # bytes that one stored chunk may unfold to
 TEXTS = 256  # read at once: each of variable length may be as long as the file
+HEAP = b"GCOL\x01\0\0\0"  # where a heap of texts of variable length begins, then its size
 
 
 def read_hdf5(path: Path) -> ArrayFile:
@@ -55,7 +58,27 @@ def _rows(path: Path, name: str, rows: int) -> Iterator[Block]:
         dataset = file[name]
         if dataset.dtype.kind == "O":
             rows = min(rows, TEXTS)
+            _check_heaps(path)
         elif dataset.chunks:  # whole chunks, so that none is unpacked twice
             rows = max(rows // dataset.chunks[0], 1) * dataset.chunks[0]
         for start in range(0, len(dataset), rows):
             yield dataset[start : start + rows]
+
+
+def _check_heaps(path: Path) -> None:
+    """Refuse a file with a damaged heap, such as a block of zeros: libhdf5 would read it for ever.
+    A heap is a chain of objects, the last of which, number 0, is what is free."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data.find(HEAP)
+        while start >= 0:
+            at, end = start + 16, start + int.from_bytes(data[start + 8 : start + 16], "little")
+            length = 0
+            while at + 16 <= end <= len(data):
+                number, length = struct.unpack_from("<H6xQ", data, at)
+                if number == 0:
+                    break
+                at += 16 + -(-length // 8) * 8
+            if end > len(data) or at > end or (at + 16 <= end and at + length != end):
+                text = f"{path}: damaged: a heap of texts at byte {start:,}"
+                raise WorkbenchError(text, "if h5repack can copy it, take the copy")
+            start = data.find(HEAP, start + 1)

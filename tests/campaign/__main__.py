@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -57,8 +57,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", choices=FULL, help="a section, instead of all")
     parser.add_argument("--stage", action="append", default=[], help="the last one of the world")
-    hung = "SECTION:CASE that ended an earlier run: counted, not run again"
-    parser.add_argument("--hung", action="append", default=[], metavar="CASE", help=hung)
     parser.add_argument("--counts", type=Path, default=Path("data/.work/campaign.json"))
     options = parser.parse_args()
     names = options.only or list(FULL)
@@ -79,7 +77,7 @@ def main() -> int:
     cases = {name: FULL[name] if options.full else options.cases for name in names}
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as at:
         sections = sections_in(Path(at).resolve(), options.stage)
-        found = run(sections, cases, options.seed, options.counts, options.hung)
+        found = run(sections, cases, options.seed, options.counts)
     print("\n".join(table(found)))
     return int(bool(faults(found)))
 
@@ -100,15 +98,8 @@ def sections_in(folder: Path, last: list[str]) -> dict[str, Case]:
     }
 
 
-def run(
-    sections: dict[str, Case],
-    cases: dict[str, int],
-    seed: int,
-    kept: Path,
-    hung: Sequence[str] = (),
-) -> Counts:
-    """Outcomes by section, those of an earlier run with the same seed taken over from `kept`; hung:
-    cases of these names are not run."""
+def run(sections: dict[str, Case], cases: dict[str, int], seed: int, kept: Path) -> Counts:
+    """Outcomes by section, those of an earlier run with the same seed taken over from `kept`."""
     counts: Counts = {}
     if kept.is_file():
         earlier = json.loads(kept.read_text())
@@ -117,9 +108,7 @@ def run(
     for name, number_of_cases in cases.items():
         found = Counter(counts.get(name, {}))
         for number in range(found.total(), number_of_cases):
-            outcome = "hung"
-            if f"{name}:{number}" not in hung:
-                outcome = one(sections[name], f"{seed} {name} {number}", number)
+            outcome = one(sections[name], f"{seed} {name} {number}", number)
             if outcome not in GOOD:
                 print(f"{name}, case {number}: {outcome}", file=sys.stderr, flush=True)
             found[outcome] += 1
