@@ -65,7 +65,7 @@ class TextBlock(nn.Module):
             steps = [_Convolution(inputs, width, 1), _Convolution(width, width, 2, stride)]
             steps.append(_Convolution(width, outputs, 1))
         for index in range(len(steps) - 1, 0, -1):
-            steps.insert(index, nn.ReLU())
+            steps.insert(index, nn.ReLU())  # type: ignore[arg-type]
         self.body = nn.Sequential(*steps)
         same = inputs == outputs and stride == 1
         self.shortcut = nn.Identity() if same else _Convolution(inputs, outputs, 1, stride)
@@ -89,6 +89,6 @@ class _Convolution(nn.Sequential):
         layer, norm = self
         padded = functional.pad(maps, (0, 0, 0, self.kernel - 1))
         windows = padded.unfold(1, self.kernel, self.stride).flatten(2)
-        rows = functional.linear(windows, layer.weight.flatten(1))
+        rows = functional.linear(windows, layer.weight.flatten(1))  # type: ignore[operator]
         result: Tensor = norm(rows.flatten(0, 1)).view_as(rows)
         return result
