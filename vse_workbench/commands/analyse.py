@@ -44,7 +44,7 @@ def main(
     path = stage_paths(stage, ("output",), name)["output"]
     runs = {name: str(path)} | labelled(others, name)
     scores = {key: load_scores(run, split) for key, run in runs.items()}
-    if "words" in wanted:
+    if "words" in wanted:  # first: it refuses a model without words, and nothing is written
         from models.base.queries import caption_embedder  # loads networks
 
         embedder, digest = caption_embedder(name, pick_device(params.runtime.device))
