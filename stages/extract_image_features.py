@@ -24,7 +24,7 @@ def main(
     """Extract or import image features; a killed run continues where it stopped."""
     params = load_params()
     settings, shard = params.image_features, params.runtime.extraction.shard
-    settle(params.runtime, params.seed, settings.compile)
+    settle(params.runtime, compiled=settings.compile)
     table = load_images(images, rows and range(*rows))
     if settings.source == "file":
         ids = table["image_id"].tolist()
@@ -33,7 +33,7 @@ def main(
         shard = None  # read in one go
     else:
         max_pixels = int(params.corpus.max_megapixels * 1e6)
-        arguments = settings, params.runtime, table, detector, max_pixels, params.seed
+        arguments = settings, params.runtime, table, detector, max_pixels
         job = network_job(*arguments, network if rows is None else None)
     paths = {"images": images, "detector": detector, "network": network}
     made_by = "stages.extract_image_features", paths, Engine(params.runtime)

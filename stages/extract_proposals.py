@@ -32,8 +32,8 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         write_absent(output)
         return write_absent(truth)
     table = table[table["image_id"].isin(tables.phrases["image_id"])].reset_index(drop=True)
-    ids, device = table["image_id"].tolist(), settle(runtime, params.seed)
-    maker = describer(settings.features, params.seed, detector, device)
+    ids, device = table["image_id"].tolist(), settle(runtime)
+    maker = describer(settings.features, detector, device)
     file = proposer = None
     if settings.proposals.source == "file":
         file = ProposalFiles(settings.proposals, ids)

@@ -30,11 +30,11 @@ def main(
     """Extract or import region features; a killed run continues where it stopped."""
     params = load_params()
     settings, shard = params.regions, params.runtime.extraction.shard
-    settle(params.runtime, params.seed)
+    settle(params.runtime)
     table = load_images(images, rows and range(*rows))
     max_pixels = int(params.corpus.max_megapixels * 1e6)
     if settings.source == "grid":
-        job = grid_job(settings, params.runtime, table, detector, max_pixels, params.seed)
+        job = grid_job(settings, params.runtime, table, detector, max_pixels)
     elif settings.source == "detector":
         job = detector_job(settings, params.runtime, table, detector, max_pixels)
     else:

@@ -203,7 +203,7 @@ class CommonParams(Section):
         from pipeline.inputs.origin import Origin
 
         section, network = self.image_features, self.image_features.source == "network"
-        params = provenance(section.model_dump(mode="json"), self.seed) if network else {}
+        params = provenance(section.model_dump(mode="json")) if network else {}
         return Origin(
             "image_features",
             "extract_image_features",
@@ -222,7 +222,7 @@ class CommonParams(Section):
         params, unsaid = used(section.model_dump(mode="json")), {}
         models = {"detector": self.detector.architecture, "grid": section.network.model}
         if section.source == "grid":
-            params["network"] = provenance(params["network"], self.seed)
+            params["network"] = provenance(params["network"])
             unsaid["network"] = UNNAMED
             if section.network.layers is None:  # the network's own choice, which the file names
                 del params["network"]["layers"]

@@ -13,11 +13,11 @@ from models.detector.fpn import BODY
 from pipeline.runtime.errors import WorkbenchError
 
 
-def build_network(settings: ImageFeaturesConfig, seed: int, detector: Path) -> ImageNetwork:
+def build_network(settings: ImageFeaturesConfig, detector: Path) -> ImageNetwork:
     """The network of params.yaml; detector: the file that weights `detector` are taken from."""
     try:
-        network = weighted(settings.model, settings.weights, seed)
-        kept = provenance(settings.model_dump(mode="json"), seed)
+        network = weighted(settings.model, settings.weights)
+        kept = provenance(settings.model_dump(mode="json"))
         image_network = cut_network(network, settings, kept)
         if settings.weights == "detector":
             load_body(image_network.backbone, settings.model, detector, "image_features")
@@ -26,9 +26,10 @@ def build_network(settings: ImageFeaturesConfig, seed: int, detector: Path) -> I
     return image_network
 
 
-def weighted(model: str, weights: str, seed: int) -> nn.Module:
-    """A whole network with its weights; those of the detector come when it is cut."""
-    network = classifier(model, seed)
+def weighted(model: str, weights: str) -> nn.Module:
+    """A whole network with its weights; those of the detector come when it is cut. Random ones
+    are the same whatever `seed` is: runs with other seeds then share their features."""
+    network = classifier(model)
     state = None if weights == "detector" else published_state(model, weights)
     if state is not None:
         load_strict(network, state)

@@ -22,7 +22,7 @@ NO_NETWORK: dict[str, Any] = {"source": "file"}
 
 @dataclass(frozen=True)
 class ImageNetwork:
-    settings: dict[str, Any]  # what its features depend on, with the seed of random weights
+    settings: dict[str, Any]  # what its features depend on
     backbone: Backbone  # images to features
     width: int  # D
     preprocessing: Preprocessing  # from a picture to its inputs
@@ -49,11 +49,10 @@ def read_network(path: Path) -> ImageNetwork:
         )
     try:
         recorded = dict(entry["settings"])
-        fields = {name: value for name, value in recorded.items() if name != "seed"}
         # the weights are at hand; the path of a file that they came from is not kept
-        fields |= {"weights": "random", "workers": 0}
+        fields = recorded | {"weights": "random", "workers": 0}
         settings = ImageNetworkConfig.whole({**UNNAMED, **fields})
-        network = cut_network(classifier(settings.model, 0), settings, recorded)
+        network = cut_network(classifier(settings.model), settings, recorded)
         load_strict(network.backbone, weights)
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path, first_line(error), KIND) from None

@@ -64,7 +64,7 @@ def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[st
             "dual_path has one, and two_branch after two_branch.fine_tuning.epochs",
         )
     name = str(described.architecture["image_model"])
-    state: dict[str, Tensor] = classifier(name, 0).state_dict()
+    state: dict[str, Tensor] = classifier(name).state_dict()
     start = "image_cnn.graph."
     tuned = {
         name.removeprefix(start): value
@@ -85,7 +85,7 @@ def with_image_cnn(image_cnn: nn.Module | None = None, **sizes: Any) -> dict[str
     crops = crops_of(sizes)
     if image_cnn is None:
         layers, pool = sizes["image_layers"].split(","), sizes["image_pool"]
-        image_cnn, _ = cut(classifier(sizes["image_model"], 0), layers, pool, crops.crop)
+        image_cnn, _ = cut(classifier(sizes["image_model"]), layers, pool, crops.crop)
     kept = {name: sizes[name] for name in sizes if name == "image_dim" or name[:6] != "image_"}
     return kept | {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
 

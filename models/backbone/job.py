@@ -29,12 +29,11 @@ def network_job(
     images: pd.DataFrame,
     detector: Path,
     max_pixels: int,
-    seed: int,
     network: Path | None,
 ) -> FeatureJob:
     """Features that a cut network makes of the images. detector: the file for weights `detector`;
     network: the file to keep the network in, None for nowhere."""
-    image_network = build_network(settings, seed, detector)
+    image_network = build_network(settings, detector)
     attributes: dict[str, str | int | float] = {
         "model": settings.model,
         "layer": ",".join(settings.layers),

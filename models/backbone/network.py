@@ -24,7 +24,7 @@ class BackboneError(ValueError):
     """A network, layer or state dict that cannot be used, said so that a user can mend it."""
 
 
-def classifier(name: str, seed: int) -> nn.Module:
+def classifier(name: str, seed: int = 0) -> nn.Module:
     """A network of models.backbone.networks, torchvision or timm in evaluation mode, with the same
     weights for a seed in every process; the global random state is untouched."""
     _check_model(name)

@@ -57,10 +57,10 @@ class ImageFeaturesConfig(ImageNetworkConfig):
         yield from self.file.unfit("source", self.source)
 
 
-def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def provenance(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What of the section image_features the values depend on, for the file's attributes: no number
-    of workers and no path (the content of a weights file is recorded by digest); the seed where
-    weights are random. The values of UNNAMED go without saying."""
+    of workers and no path (the content of a weights file is recorded by digest). The values of
+    UNNAMED go without saying."""
     kept = {
         name: value
         for name, value in settings.items()
@@ -68,4 +68,4 @@ def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
     }
     if settings["weights"] not in ("random", "imagenet", "detector"):
         kept["weights"] = "file"
-    return kept | ({"seed": seed} if settings["weights"] == "random" else {})
+    return kept

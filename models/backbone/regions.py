@@ -28,10 +28,9 @@ def grid_job(
     images: pd.DataFrame,
     detector: Path | None,
     max_pixels: int,
-    seed: int,
 ) -> FeatureJob:
     """Regions that are the cells of a network's feature map; detector: for weights `detector`."""
-    network = build_grid(settings, seed, detector)
+    network = build_grid(settings, detector)
     assert isinstance(network.backbone, GridBackbone)
     attributes = described(
         images,
@@ -52,11 +51,11 @@ def grid_job(
     return extraction_job(*arguments, section="regions", max_pixels=max_pixels, arrays=arrays)
 
 
-def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> ImageNetwork:
+def build_grid(settings: RegionsConfig, detector: Path | None) -> ImageNetwork:
     """The network of regions.network: its backbone is a GridBackbone, its width D of a cell."""
     spec = settings.network
     try:
-        network = weighted(spec.model, spec.weights, seed)
+        network = weighted(spec.model, spec.weights)
         crops = preprocessing_of(spec.model, spec.size, "center", spec.resize, spec.normalisation)
         layers = spec.layers or (last_map(network, crops.crop),)
         backbone, _ = cut(network, layers, "mean", crops.crop)
@@ -67,5 +66,5 @@ def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> Ima
         grid = GridBackbone(network, backbone, layers, settings.grid, crops.crop)
     except BackboneError as error:
         raise WorkbenchError(f"regions.network: {error}", "change it in params.yaml") from error
-    kept = provenance(spec.model_dump(mode="json") | {"layers": list(layers)}, seed)
+    kept = provenance(spec.model_dump(mode="json") | {"layers": list(layers)})
     return ImageNetwork(kept, grid.eval(), grid.width, crops)

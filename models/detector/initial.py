@@ -15,7 +15,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 
 
-def random_detector(settings: DetectorConfig, labels: Labels, seed: int) -> nn.Module:
+def random_detector(settings: DetectorConfig, labels: Labels, seed: int = 0) -> nn.Module:
     sizes = {}
     if settings.architecture.startswith("fpn_"):
         sizes = sizes_of(settings) | {"sampled": settings.training.sampled}

@@ -34,7 +34,6 @@ def localise(
     top: int,
     files: dict[str, Path],
     settings: PhrasesConfig,
-    seed: int,
     wordnet: Path | None,
     device: torch.device,
 ) -> Localised:
@@ -48,7 +47,7 @@ def localise(
     network = trained.build(PHRASE_MODELS.imported(name).NETWORK).to(device)
     encoder = encoder_of(opened.vectors, files["encoder"], wordnet)
     (vector,) = sentence_vector(words, opened.vectors, encoder)
-    maker = describer(settings.features, seed, files["detector"], device)
+    maker = describer(settings.features, files["detector"], device)
     if maker.weights != opened.proposals.attributes.get("weights_sha256"):
         raise WorkbenchError(
             f"{files['proposals']}: not described by the network of {files['detector']}",

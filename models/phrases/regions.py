@@ -41,11 +41,9 @@ def detector_views(path: Path, device: torch.device) -> Describer:
     return Describer(see, network.architecture, layer, digest, network.region_dim, proposes=True)
 
 
-def network_views(
-    settings: BoxNetworkConfig, seed: int, detector: Path, device: torch.device
-) -> Describer:
+def network_views(settings: BoxNetworkConfig, detector: Path, device: torch.device) -> Describer:
     try:
-        backbone, head = _cut(settings, seed, detector)
+        backbone, head = _cut(settings, detector)
         backbone, head = backbone.to(device), head.to(device) if head else None
     except BackboneError as error:
         message = f"phrases.features.network: {error}"
@@ -65,12 +63,10 @@ def network_views(
     return Describer(see, settings.model, ",".join(settings.layers), digest, width)
 
 
-def describer(
-    settings: BoxFeaturesConfig, seed: int, detector: Path, device: torch.device
-) -> Describer:
+def describer(settings: BoxFeaturesConfig, detector: Path, device: torch.device) -> Describer:
     if settings.source == "detector":
         return detector_views(detector, device)
-    return network_views(settings.network, seed, detector, device)
+    return network_views(settings.network, detector, device)
 
 
 def as_tensors(pictures: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
@@ -78,11 +74,9 @@ def as_tensors(pictures: Sequence[np.ndarray], device: torch.device) -> list[Ten
     return [torch.from_numpy(image).permute(2, 0, 1).contiguous().to(device) for image in pictures]
 
 
-def _cut(
-    settings: BoxNetworkConfig, seed: int, detector: Path
-) -> tuple[Backbone, nn.Module | None]:
+def _cut(settings: BoxNetworkConfig, detector: Path) -> tuple[Backbone, nn.Module | None]:
     """The cut network, and its head where boxes go through the network's own layers (fc7)."""
-    network = weighted(settings.model, settings.weights, seed)
+    network = weighted(settings.model, settings.weights)
     head = vgg_head(network, settings.layers) if settings.pool == "fc7" else None
     pool = "mean" if settings.pool == "fc7" else settings.pool
     backbone, _ = cut(network, settings.layers, pool, settings.short_side)

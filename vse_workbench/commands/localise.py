@@ -49,7 +49,7 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     picture = open_rgb(path, int(params.corpus.max_megapixels * 1e6))
     wordnet = params.sentences.tfidf.wordnet_folder
     device = pick_device(params.runtime.device)
-    chosen = params.phrases, params.seed, wordnet, device
+    chosen = params.phrases, wordnet, device
     result = localise(name, words, picture, top, files, *chosen)
     colours = COLOURS[: len(result.boxes)]
     # the best box on top
