@@ -117,7 +117,7 @@ class Job:
     plan: Plan
     seed: int
     factor: float | None  # None: the search must choose it first
-    minutes: float | None  # that it will take, by the runs that are kept; None: not known
+    minutes: float | None  # of a processor, as kept runs took; None: not known
 
     @property
     def name(self) -> str:

@@ -42,7 +42,7 @@ class Row:
     corpus: str  # of the tables that it was scored on
     code: str  # of the lists of code of its stages
     commit: str  # that it started from
-    minutes: Figure  # that it took, on one thread
+    minutes: Figure  # of a processor, that it took
     val_rsum: Figure  # of the best epoch
     best_epoch: int
     last_epoch: int

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +46,7 @@ class Folder:
     def __init__(self, number: int, commit: str) -> None:
         self.path, self.commit = (FOLDERS / str(number)).resolve(), commit
         self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
+        self.minutes = 0.0  # of a processor, that the run took
         if not (self.path / ".git").is_file():
             said("git", "worktree", "prune")
             add = ("worktree", "add", "--force", "--force", "--detach")
@@ -63,6 +63,7 @@ class Folder:
     def run(self, job: Job, params: Mapping[str, Any]) -> int:
         """Run the stages of a job; the exit code of `dvc repro`. One process at a time runs those
         before the training: the others then take them from the cache."""
+        self.minutes = 0.0
         write_text(self.note, job.name)
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
@@ -83,7 +84,11 @@ class Folder:
             command, cwd=self.path, stdin=subprocess.PIPE, stdout=log,
             stderr=subprocess.STDOUT, start_new_session=True, env=os.environ | {"PATH": path},
         ) as process:  # fmt: skip
-            return process.wait()
+            # not by the clock, which counts other runs: what dvc and its stages computed
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.minutes += (used.ru_utime + used.ru_stime) / 60
+        return process.returncode
 
 
 class Runs:
@@ -128,21 +133,19 @@ class Runs:
         plan = job.plan
         params = self.planner.params(plan.setting, plan.dataset, job.factor or 1.0)
         runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1, "processes": 1}
-        begun = time.monotonic()
         code = folder.run(job, params | {"seed": job.seed, "runtime": runtime})
-        minutes = (time.monotonic() - begun) / 60
         log = folder.log.read_text(encoding="utf-8", errors="replace")
         if code and COLLAPSE not in log:
             raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
         if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
             text = f"{job.name}: was started with other code or settings than today's: not kept"
             raise WorkbenchError(text, "run the same command: it runs what lacks today")
-        row = made_row(job, folder.path, folder.commit, minutes, bool(code), self.kept)
+        row = made_row(job, folder.path, folder.commit, folder.minutes, bool(code), self.kept)
         with self.changed:
             self.kept.rows.append(row)
             write_rows(self.kept.path, self.kept.rows)
         best = f"validation {row.val_rsum:.1f} in epoch {row.best_epoch}"
-        return f"{row.outcome or best}, {minutes:.1f} minutes"
+        return f"{row.outcome or best}, {folder.minutes:.1f} minutes"
 
 
 def run_all(runs: Runs, processes: int, commit: str) -> None:

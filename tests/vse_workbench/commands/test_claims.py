@@ -68,6 +68,8 @@ def clone(tmp_path, monkeypatch):
     values["datasets"]["world"]["set"] = SMALL
     with (clone.folder / "claims.yaml").open("w") as file:
         YAML(typ="safe").dump(values, file)
+    for kept in ("claims.tsv", "claims_code.tsv"):
+        (clone.folder / "docs" / kept).unlink(missing_ok=True)
     clone.commit("start")
     (clone.folder / SMALL["raw"]).symlink_to(ROOT / "data/raw/shapes")
     monkeypatch.chdir(clone.folder)
