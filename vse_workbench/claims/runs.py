@@ -46,7 +46,6 @@ class Folder:
     def __init__(self, number: int, commit: str) -> None:
         self.path, self.commit = (FOLDERS / str(number)).resolve(), commit
         self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
-        self.minutes = 0.0  # of a processor, that the run took
         if not (self.path / ".git").is_file():
             said("git", "worktree", "prune")
             add = ("worktree", "add", "--force", "--force", "--detach")
@@ -60,10 +59,10 @@ class Folder:
         """The name of the run that was begun last."""
         return self.note.read_text(encoding="utf-8") if self.note.exists() else ""
 
-    def run(self, job: Job, params: Mapping[str, Any]) -> int:
-        """Run the stages of a job; the exit code of `dvc repro`. One process at a time runs those
-        before the training: the others then take them from the cache."""
-        self.minutes = 0.0
+    def run(self, job: Job, params: Mapping[str, Any]) -> tuple[int, float]:
+        """Run the stages of a job; the exit code of `dvc repro`, and the minutes of processor time.
+        One process at a time runs those before the training: the others then take them from the
+        cache."""
         write_text(self.note, job.name)
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
@@ -73,10 +72,13 @@ class Folder:
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(target.resolve())
         with SHARED:
-            code = self._repro([stage for stage in job.plan.stages if "@" not in stage])
-        return code or self._repro([job.plan.stage])
+            code, before = self._repro([stage for stage in job.plan.stages if "@" not in stage])
+        if code:
+            return code, before
+        code, training = self._repro([job.plan.stage])
+        return code, before + training
 
-    def _repro(self, stages: Sequence[str]) -> int:
+    def _repro(self, stages: Sequence[str]) -> tuple[int, float]:
         # this Python first, which the commands of dvc.yaml call by its name
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         command = [sys.executable, "-c", GUARD, sys.executable, "-m", "dvc", "repro", *stages]
@@ -87,8 +89,7 @@ class Folder:
             # not by the clock, which counts other runs: what dvc and its stages computed
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
-        self.minutes += (used.ru_utime + used.ru_stime) / 60
-        return process.returncode
+        return process.returncode, (used.ru_utime + used.ru_stime) / 60
 
 
 class Runs:
@@ -133,19 +134,19 @@ class Runs:
         plan = job.plan
         params = self.planner.params(plan.setting, plan.dataset, job.factor or 1.0)
         runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1, "processes": 1}
-        code = folder.run(job, params | {"seed": job.seed, "runtime": runtime})
+        code, minutes = folder.run(job, params | {"seed": job.seed, "runtime": runtime})
         log = folder.log.read_text(encoding="utf-8", errors="replace")
         if code and COLLAPSE not in log:
             raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
         if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
             text = f"{job.name}: was started with other code or settings than today's: not kept"
             raise WorkbenchError(text, "run the same command: it runs what lacks today")
-        row = made_row(job, folder.path, folder.commit, folder.minutes, bool(code), self.kept)
+        row = made_row(job, folder.path, folder.commit, minutes, bool(code), self.kept)
         with self.changed:
             self.kept.rows.append(row)
             write_rows(self.kept.path, self.kept.rows)
         best = f"validation {row.val_rsum:.1f} in epoch {row.best_epoch}"
-        return f"{row.outcome or best}, {folder.minutes:.1f} minutes"
+        return f"{row.outcome or best}, {minutes:.1f} minutes"
 
 
 def run_all(runs: Runs, processes: int, commit: str) -> None:
