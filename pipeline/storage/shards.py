@@ -104,8 +104,11 @@ class FeatureJob:
                 for name in plan.engine.run(commands):
                     progress.update(asked[name].move_into(writer))
             writer.finish(output)
-        for shard in shards:  # of which a kill left the file after its rows had been copied
+        # What a kill left: a file whose rows were copied, the folder of a finished shard's work.
+        for shard in shards:
             shard.path.unlink(missing_ok=True)
+            if shard.work.exists():
+                shutil.rmtree(shard.work)
         with suppress(OSError):  # there are others, of other settings
             (work / "shards").rmdir()
 
@@ -159,6 +162,11 @@ class FeatureShard:
     @property
     def name(self) -> str:
         return f"shard of rows {self.rows.start} to {self.rows.stop - 1}"
+
+    @property
+    def work(self) -> Path:
+        """Folder of what its process has not finished."""
+        return self.path.with_suffix("")
 
     def move_into(self, writer: FeatureWriter) -> int:
         """Copy its rows into the whole, then remove its file; returns their number. Raises

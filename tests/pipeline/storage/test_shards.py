@@ -75,6 +75,14 @@ def test_a_killed_process_is_named_and_its_shard_alone_is_continued(world):
     assert made == [12, 16, 20]  # its first batch was there
 
 
+def test_what_a_process_leaves_that_was_killed_before_its_last_line_is_removed(world):
+    """Its shard is finished, its folder of unfinished work is still there."""
+    ask(world, "kill_before_cleaning-8")
+    assert run(world, shard=8)[0] == 1
+    assert sorted(path.suffix for path in (world / "work/shards").iterdir()) == ["", ".h5"]
+    assert succeed(world, shard=8)[1] == [16, 20]
+
+
 def test_after_a_killed_driver_the_missing_shards_alone_are_made(world):
     """Its process ends with it, and leaves a shard half made; the one before is in the file."""
     ask(world, "kill_driver-8")
