@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models.detector.metrics import GroundTruth
-from pipeline.corpus.images import open_rgb
+from pipeline.corpus.loading import ImageFiles
 from pipeline.corpus.tables import in_split, load_boxes, load_images
 from pipeline.runtime.errors import WorkbenchError, listing
 
@@ -39,33 +39,27 @@ class DetectionBatch:
 
 
 class LabelledImages:
-    """N images of one split with their objects; decoded images are kept up to `budget` bytes.
-    sizes: (N, 2) width and height that the corpus states, in pixels."""
+    """N images of one split with their objects; decoded images are kept up to `budget` bytes."""
 
     def __init__(
-        self,
-        paths: Sequence[str],
-        sizes: np.ndarray,
-        truths: Sequence[GroundTruth],
-        budget: int = CACHE_BYTES,
+        self, files: ImageFiles, truths: Sequence[GroundTruth], budget: int = CACHE_BYTES
     ) -> None:
-        self.paths, self.sizes, self.truths, self.budget = paths, sizes, truths, budget
+        self.files, self.truths, self.budget = files, truths, budget
         self._kept: dict[int, Tensor] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.truths)
 
     def image(self, row: int) -> Tensor:
-        """Image `row`, (3, H, W) uint8 RGB; WorkbenchError when it is not as the corpus says."""
+        """Image `row`, (3, H, W) uint8 RGB; WorkbenchError when its file has changed."""
         if row in self._kept:
             return self._kept[row]
-        picture = open_rgb(self.paths[row])
-        stated = tuple(int(side) for side in self.sizes[row])
-        if picture.size != stated:
-            sizes = "{} x {} pixels, the corpus says {} x {}".format(*picture.size, *stated)
-            hint = "the image has changed; run: dvc repro -f prepare_corpus"
-            raise WorkbenchError(f"{self.paths[row]}: {sizes}", hint)
+        try:
+            picture = self.files.open(row)
+        except WorkbenchError as error:
+            hint = "check the file, then run: dvc repro -f prepare_corpus"
+            raise WorkbenchError(error.message, hint) from None
         image = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
         if self._bytes + image.nbytes <= self.budget:
             self._kept[row] = image
@@ -124,12 +118,12 @@ def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) 
     by_image = {str(name): rows for name, rows in known.groupby("image_id")}
     chosen = in_split(pictures, split)
     chosen = chosen[chosen["image_id"].isin(list(by_image))]
-    sizes = chosen[["width", "height"]].to_numpy()
+    sizes = chosen[["width", "height"]].to_numpy().tolist()
     truths = [
         _ground_truth(by_image[name], size, number, labels.attributes)
-        for name, size in zip(chosen["image_id"], sizes.tolist(), strict=True)
+        for name, size in zip(chosen["image_id"], sizes, strict=True)
     ]
-    return LabelledImages(chosen["path"].tolist(), sizes, truths)
+    return LabelledImages(ImageFiles(chosen, None), truths)
 
 
 def _ground_truth(

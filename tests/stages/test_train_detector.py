@@ -10,6 +10,7 @@ from PIL import Image
 from pretended_cuda import on_pretended_gpu
 
 from models.detector.file import read_detector
+from pipeline.runtime.files import sha256_file
 from stages.train_detector import main
 
 OUTPUTS = ["--output", "detector.safetensors", "--curve", "detector.tsv"]
@@ -33,8 +34,9 @@ def write_squares(folder, with_boxes=True):
             pixels = np.full((40, 40, 3), 200, np.uint8)
             x, y = generator.integers(0, 25, 2).tolist()
             pixels[y : y + 14, x : x + 14] = [(250, 0, 0), (0, 0, 250)][shade]
-            Image.fromarray(pixels).save(folder / f"{name}.png")
-            rows.append((name, f"{name}.png", split, name, 40, 40, "0" * 64))
+            path = folder / f"{name}.png"
+            Image.fromarray(pixels).save(path)
+            rows.append((name, path.name, split, name, 40, 40, sha256_file(path)))
             boxes.append((name, x, y, x + 14, y + 14, "square", [("red", "blue")[shade]]))
     write_corpus(folder / "corpus", rows, boxes=boxes if with_boxes else [])
 

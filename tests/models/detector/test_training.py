@@ -30,7 +30,7 @@ class Squares(LabelledImages):
             box = torch.tensor([[x, y, x + 14, y + 14]], dtype=torch.float32)
             shades = torch.tensor([[1 - blue, blue]], dtype=torch.float32)
             truths.append(GroundTruth(box, torch.tensor([1]), shades))
-        super().__init__([""] * count, np.zeros((count, 2)), truths)
+        super().__init__(None, truths)
 
     def image(self, row):
         return self.pictures[row]
