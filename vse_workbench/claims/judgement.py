@@ -1,5 +1,6 @@
 """A claim on a dataset: which kept runs count, what they differ by, and the word for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -9,9 +10,9 @@ from scipy import stats
 from pipeline.comparison.seeds import OverSeeds, over_seeds
 from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
-from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger, seeds_of, unmet
+from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger, factors_of, seeds_of, unmet
 from vse_workbench.claims.ranks import Reached, drawn_differences, read_ranks
-from vse_workbench.claims.results import COLLAPSED, Kept, State
+from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
 from vse_workbench.claims.verdict import POINTS, decided, p_value
 
 
@@ -89,6 +90,7 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
     cell.notes = [f"judged by the code of commit {state.commit}: {note}" for note in notes]
     cell.notes += [f"{row.name}: collapsed" for row in collapsed]
     cell.notes += [f"{row.name}: best epoch {row.best_epoch} of at most {row.cap}" for row in early]
+    cell.notes += _edges(ledger, used)
     cell.levels, cell.differences = (fmean(values[:n]), fmean(values[n:])), differences
     cell.found, cell.alone = over_seeds(differences, resampled), drawn is None
     cell.minutes = sum(row.minutes for row in (*used, *searches))
@@ -97,3 +99,13 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
     else:
         cell.word, cell.p = "undecided", p_value(differences, resampled, claim.region)
     return cell
+
+
+def _edges(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
+    """Settings whose search chose the first or the last of its factors: others may be better."""
+    notes = []
+    for name, factor in {row.setting: row.factor for row in rows}.items():
+        factors = sorted(factors_of(ledger, name))
+        if len(factors) > 1 and factor in (factors[0], factors[-1]):
+            notes.append(f"{name}: its search ended at its edge, factor {factor:g}")
+    return notes

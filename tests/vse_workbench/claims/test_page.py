@@ -265,7 +265,7 @@ def once(ledger, kept, claim, dataset):
     cell |= {"levels": [mean(side) for side in zip(*values, strict=True)], "each": differences}
     is_mixed = len({figure[0] == "-" for figure in measure}) == 2
     cell["share"] = None if is_mixed else 100 * cell["mean"] / abs(cell["levels"][1])
-    used = [run for pair in pairs for run in pair]
+    cell["used"] = used = [run for pair in pairs for run in pair]
     searched = [row for row in here if row.seed == 0 and row.setting in sides]
     cell["cost"] = sum(row.minutes for row in [*used, *searched])
 
@@ -331,6 +331,12 @@ def checked(folder):
         searched = [row for row in own if row.seed == 0]
         assert [int(number) for number in numbers[:2]] == [len(own), len(searched)]
         assert close(numbers[2], sum(row.minutes for row in own) / 60, 1)
+    noted = re.findall(r"(\w+): its search ended at its edge, factor ([\d.]+)", text)
+    limits = min(ledger.search.factors), max(ledger.search.factors)
+    runs = [row for cell in cells.values() for row in cell.get("used", [])]
+    runs = [row for row in runs if resolved(ledger, row.setting).model in ledger.search.keys]
+    at_edge = {(row.setting, f"{row.factor:g}") for row in runs if row.factor in limits}
+    assert set(noted) == at_edge
     example(text, ledger, cells)
     return cells
 
