@@ -84,6 +84,7 @@ def likeness(features: Path, split: SplitScores) -> dict[str, float]:
     file = FeatureFile(features)
     if split.image_embeddings is None or len(file.shape()) != 2:
         return {}
+    file.verify("features")  # a dual path that starts from pixels reads them nowhere else
     rows = sample_rows(len(split.image_ids), CORRELATED, 0)
     ids = [split.image_ids[row] for row in rows]
     before, after = file.read(file.rows(ids)), split.image_embeddings[rows]

@@ -11,6 +11,7 @@ os.environ.pop("CI", None)  # it makes progress quiet, which tests read
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,14 @@ LONGEST = ("test_graph.py", "test_extending.py", "test_campaign.py")
 def pytest_collection_modifyitems(items):
     """The longest files first: of several workers none may be given one when all else is done."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Leave out slow tests after SLOW_UNTIL, a second of the epoch: .ci/run has twenty minutes."""
+    until = float(os.environ.get("SLOW_UNTIL", "inf"))
+    if item.get_closest_marker("slow") and time.time() > until:
+        pytest.skip("no time is left for slow tests (SLOW_UNTIL)")
 
 
 @pytest.fixture

@@ -205,9 +205,10 @@ class Stages:
 
 
 def _without_digests(files: Files) -> Files:
-    """Files whose SHA-256 digests do not count: outputs record those of what was read, in which a
-    bit may change that no value comes from."""
-    return {name: re.sub(rb"[0-9a-f]{64}", b"", content) for name, content in files.items()}
+    """Files whose digests, of SHA-256 or MD5, do not count: outputs record those of what was read,
+    in which a bit may change that no value comes from."""
+    digest = rb"[0-9a-f]{32}(?:[0-9a-f]{32})?"
+    return {name: re.sub(digest, b"", content) for name, content in files.items()}
 
 
 def _is_made(name: str) -> bool:

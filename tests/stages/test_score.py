@@ -9,12 +9,13 @@ from tiny_inputs import DIM, WORDS, write_image_features, write_inputs, write_vo
 
 from models.base.registry import models_with
 from pipeline.evaluation.file import read_query_ranks
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import EMBEDDINGS, TEXTS, read_scores
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from stages.evaluate import main as evaluate
-from stages.score import main
+from stages.score import likeness, main
 
 
 @pytest.fixture
@@ -37,6 +38,17 @@ def test_kept_embeddings_are_evaluated_as_the_scores_are(folder):
     found = [read_query_ranks(folder / f"{kind}-ranks/vse.h5", "inverted_softmax").t2i.measured
              for kind in ("scores", "embeddings")]  # fmt: skip
     np.testing.assert_array_equal(found[0].ranks, found[1].ranks)
+
+
+def test_damaged_features_are_refused_though_only_their_correlation_is_needed(folder):
+    succeed(main, folder, *VSE.scoring_command())
+    features, split = folder / "image.h5", read_scores(folder / "out/vse.h5", "test")
+    assert likeness(features, split).keys() == {"feature_correlation", "correlation"}
+    content = bytearray(features.read_bytes())
+    content[FeatureFile(features).layouts["features"].offset] ^= 1
+    features.write_bytes(content)
+    with pytest.raises(WorkbenchError, match="'features' do not match their sha256"):
+        likeness(features, split)
 
 
 def test_the_models_of_vectors_are_those_that_dvc_hands_the_choice():
