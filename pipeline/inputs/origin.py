@@ -52,11 +52,17 @@ def check_origin(file: FeatureFile | GroupFile, origin: Origin) -> None:
             f"{file.path}: does not say what it was made with (no attribute 'params')",
             origin.way_out,
         )
-    stored = merge(origin.unsaid, _settings(file.path, str(file.attributes["params"])))
+    said = _settings(file.path, str(file.attributes["params"]))
+    stored = merge(origin.unsaid, said)
     others = list(_differing(stored, merge(origin.unsaid, origin.params), f"{origin.section}."))
     model = file.attributes.get("model", origin.model)
     if not others and origin.model is not None and model != origin.model:
         others = [f"model = {_short(model)} (params.yaml: {_short(origin.model)})"]
+    if not others and said and not said.keys() & origin.params.keys():
+        raise WorkbenchError(
+            f"{file.path}: not made by {origin.stage}: its 'params' are {_short(said)}",
+            origin.way_out,
+        )
     if others:
         raise WorkbenchError(
             f"{file.path}: not made with the settings of params.yaml: {', '.join(others)}",

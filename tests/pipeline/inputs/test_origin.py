@@ -128,6 +128,11 @@ def test_a_file_that_says_nothing_or_another_model_is_refused():
     refused("attribute 'params' is no mapping of settings")
 
 
+def test_a_file_of_another_stage_is_refused():
+    put("image.h5", "resnet18", json.dumps({"proposals": {"source": "detector"}}))
+    refused("image.h5: not made by extract_image_features: its 'params' are {\"proposals\"")
+
+
 def test_a_file_of_an_earlier_version_lacks_keys():
     put("image.h5", "resnet18", json.dumps({"weights": "detector"}))
     check()
