@@ -18,7 +18,7 @@ from pipeline.scores.blocks import check_numbers, cuts, release
 # Images and captions of a tile, at most: 4 MB of float32, so that they stay in the cache.
 BLOCK = (1024, 1000)
 EVEN = 8  # captions; products of a width that is no multiple of it took half as long again
-KEPT = 1 << 24  # products that are kept once made, 64 MB: those of true pairs are made first
+KEPT = 3 << 23  # products that are kept once made, 100 MB: those of true pairs are made first
 TOLD = 1 << 28  # scores from which on progress is shown: some seconds
 FLOATS = (np.float32, np.float64, np.float16)
 
