@@ -1,6 +1,7 @@
 """Shared by all tests: the repository's root, and running a stage as a user would."""
 
 import importlib
+import math
 import os
 
 # Before numpy and torch are loaded: tests run side by side, and threads would fight for cores.
@@ -25,19 +26,22 @@ ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("repeat", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeat")
-LONGEST = ("test_graph.py", "test_extending.py", "test_campaign.py")
+LONGEST = ("test_graph.py", "test_extending.py", "test_campaign.py", "test_benchmarks.py")
+LONGEST += ("test_claims.py",)
+UNTIL = float(os.environ.get("SLOW_UNTIL", "inf"))  # a second of the epoch
 
 
 def pytest_collection_modifyitems(items):
-    """The longest files first: of several workers none may be given one when all else is done."""
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    """The longest files first: of several workers none may be given one when all else is done.
+    Last where time is short, so that more of the others run."""
+    is_short = math.isfinite(UNTIL)
+    items.sort(key=lambda item: (item.path.name in LONGEST) == is_short)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Leave out slow tests after SLOW_UNTIL, a second of the epoch: .ci/run has twenty minutes."""
-    until = float(os.environ.get("SLOW_UNTIL", "inf"))
-    if item.get_closest_marker("slow") and time.time() > until:
+    """Leave out slow tests that would begin after SLOW_UNTIL: .ci/run has twenty minutes."""
+    if item.get_closest_marker("slow") and time.time() > UNTIL:
         pytest.skip("no time is left for slow tests (SLOW_UNTIL)")
 
 
