@@ -259,7 +259,7 @@ def once(ledger, kept, claim, dataset):
     differences, n = [a - b for a, b in values], len(seeds)
     try:
         q = drawn(measure, pairs, kept.ranks)
-    except ValueError:
+    except (KeyError, ValueError):  # hubs, medians
         q = None
     cell = {"word": "undecided", "mean": mean(differences), "s": stdev(differences), "q": q, "n": n}
     cell |= {"levels": [mean(side) for side in zip(*values, strict=True)], "each": differences}
