@@ -50,7 +50,7 @@ INVENTED = {
 QUALITY = {"good": 0.5, "fair": 0.3, "same": 0.3, "late": 0.4, "lost": 0.01, "lost_too": 0.01}
 CONTENT = {
     "seeds": [1, 2, 3],
-    "search": {"factors": [1.0], "keys": {}},
+    "search": {"factors": [0.5, 1.0], "keys": {"vse": ["vse.training.lr"]}},
     "measures": {
         "rsum": [f"{way}.r{k}" for way in ("i2t", "t2i") for k in (1, 5, 10)],
         "less": ["t2i.r1", "-i2t.r1"],
