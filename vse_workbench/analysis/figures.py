@@ -57,8 +57,7 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
     upper, lower = often.head(most), often.iloc[most:].tail(most)
     sides = [("largest drops", upper, TRUE), ("smallest drops", lower, FAINT)]
     sides = [side for side in sides if len(side[1])]
-    height = 1.2 + 0.26 * max(len(upper), 2)
-    with picture(path, 4.2 * len(sides), height) as drawn:
+    with picture(path, 4.2 * len(sides), 1.2 + 0.26 * max(len(upper), 2)) as drawn:
         title = f"What the true image's score loses without a word (left out {least}+ times)"
         drawn.suptitle(title)
         both = zip(panels(drawn, len(sides), sharex=True), sides, strict=True)

@@ -87,9 +87,13 @@ def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -
     resampled = np.zeros(2) if drawn is None else drawn  # no deviation: the seeds alone
     collapsed = [row for row in used if row.outcome == COLLAPSED]
     early = [row for row in used if not row.has_converged]
-    cell.notes = [f"judged by the code of commit {state.commit}: {note}" for note in notes]
-    cell.notes += [f"{row.name}: collapsed" for row in collapsed]
-    cell.notes += [f"{row.name}: best epoch {row.best_epoch} of at most {row.cap}" for row in early]
+    newer = f"judged by code and settings of commit {state.commit}: of the newest "
+    cell.notes = [newer + "; ".join(notes)] if notes else []
+    endings = dict[str, list[int]]()
+    for row in (*collapsed, *early):
+        text = row.outcome or f"best epoch {row.best_epoch} of at most {row.cap}"
+        endings.setdefault(f"{row.setting}: {text}", []).append(row.seed)
+    cell.notes += [f"{text}, seeds {listing(own, 20)}" for text, own in endings.items()]
     cell.notes += _edges(ledger, used)
     cell.levels, cell.differences = (fmean(values[:n]), fmean(values[n:])), differences
     cell.found, cell.alone = over_seeds(differences, resampled), drawn is None

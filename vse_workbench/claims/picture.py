@@ -18,7 +18,7 @@ DECIDED = ("holds", "reversed")  # their marks are filled
 def draw(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
     """A panel for each paper, a row for each claim: the paper's difference as a diamond, the
     measured ones with their intervals. cells: those that have an interval, at least one."""
-    titles = {name: dataset.title for name, dataset in ledger.datasets.items()}
+    titles = {cell.dataset: ledger.datasets[cell.dataset].title for cell in cells}
     papers = dict[str, dict[str, list[Judgement]]]()
     for cell in cells:
         papers.setdefault(cell.claim.paper, {}).setdefault(cell.name, []).append(cell)

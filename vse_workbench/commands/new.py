@@ -48,9 +48,8 @@ def main(kind: str, name: str, like: str | None) -> None:
     if Path.cwd() != ROOT:
         raise WorkbenchError(f"{Path.cwd()}: not the folder of this code", f"run it in {ROOT}")
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise WorkbenchError(
-            f"name {name!r}: allowed are lower case letters, digits and _, a letter first"
-        )
+        text = f"name {name!r}: allowed are lower case letters, digits and _, a letter first"
+        raise WorkbenchError(text)
     texts, use = _model(name, like or "vse") if kind == MODEL else _entry(kind, name, like)
     for path, text in texts.items():
         write_text(path, text)

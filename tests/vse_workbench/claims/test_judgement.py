@@ -54,7 +54,8 @@ def test_the_newest_code_with_all_seeds_of_both_sides_judges(tmp_path):
     states[1] = state(*newer[:2], *other, commit="f" * 12)
     made = judged(tmp_path, [*WIDE, *newer[:2], *NARROW, *other], states)
     assert made.levels == (112, fmean([99, 100, 99]))
-    assert made.notes == [f"judged by the code of commit {'e' * 12}: wide lacks r1 of seeds 3"]
+    older = f"judged by code and settings of commit {'e' * 12}: "
+    assert made.notes == [f"{older}of the newest wide lacks r1 of seeds 3"]
     apart = [replace(one, corpus="o" * 12) for one in NARROW]
     assert judged(tmp_path, [*WIDE, *apart]).notes == ["the sides have no corpus in common"]
     bare = [replace(one, figures={"i2t.r1": 1.0}) for one in NARROW]
@@ -63,9 +64,9 @@ def test_the_newest_code_with_all_seeds_of_both_sides_judges(tmp_path):
 
 def test_a_run_that_its_cap_has_ended_decides_nothing(tmp_path):
     late = replace(WIDE[0], best_epoch=28)
-    made = judged(tmp_path, [late, *WIDE[1:], *NARROW])
+    made = judged(tmp_path, [late, WIDE[1], replace(WIDE[2], best_epoch=28), *NARROW])
     assert (made.word, made.p) == ("not converged", None)
-    assert made.notes == ["wide on world, seed 1: best epoch 28 of at most 30"]
+    assert made.notes == ["wide: best epoch 28 of at most 30, seeds 1, 3"]
     assert judged(tmp_path, [replace(late, best_epoch=27), *WIDE[1:], *NARROW]).word == "holds"
 
 
@@ -76,7 +77,7 @@ def test_a_collapse_is_a_result_that_can_decide(tmp_path):
     for one in lost:
         (found.ranks / one.ranks).unlink()
     (made,) = judge_claims(ledger(), found)
-    assert (made.word, made.notes[0]) == ("holds", "narrow on world, seed 1: collapsed")
+    assert (made.word, made.notes[0]) == ("holds", "narrow: collapsed, seeds 1, 2, 3")
     assert made.found.q > 0
     both = [replace(one, setting="wide", digest="wide") for one in lost]
     assert judged(tmp_path, [*both, *lost]).word == "collapsed"
