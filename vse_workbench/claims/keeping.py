@@ -83,12 +83,23 @@ def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
         kept = read_checkpoint(_file(folder, stage, "output")).description
         curve = pd.read_csv(_file(folder, stage, "curve"), sep="\t")
         allowed = caps(plan.params[stage.partition("@")[2]], plan.params["loss"])
-        phases = [phase if phase in allowed else plan.params["loss"] for phase in curve["phase"]]
-        phase = phases[kept.epoch - 1]
-        best = phases[: kept.epoch].count(phase)
-        trainings.append((kept.val_rsum, best, phases.count(phase), allowed.get(phase, 0)))
+        of_phase = epochs_of_phase(curve, kept.epoch, allowed, plan.params["loss"])
+        trainings.append((kept.val_rsum, *of_phase))
     _, best, last, most = max(trainings, key=lambda row: row[1] / max(row[3], 1))
     return round(fmean(row[0] for row in trainings), DECIMALS), best, last, most
+
+
+def epochs_of_phase(
+    curve: pd.DataFrame, kept: int, allowed: Mapping[str, int], loss: str
+) -> tuple[int, int, int]:
+    """Of the phase of the kept epoch (1 is the first of the curve): that epoch's number, the last
+    one's, and the most there might have been: fewer than allowed where some were left out, as the
+    learning rate fell early, and all others trained."""
+    phases = curve["phase"].where(curve["phase"].isin(list(allowed)), loss)
+    own = curve[phases == phases[kept - 1]]
+    best, last, most = int((own.index < kept).sum()), len(own), allowed.get(phases[kept - 1], 0)
+    is_whole = most and own["ended"].iloc[-1] == "epochs"  # CCA has no such column
+    return best, last, min(last, most) if is_whole else most
 
 
 def caps(section: Mapping[str, Any], loss: str) -> dict[str, int]:

@@ -48,9 +48,8 @@ def main(
         from vse_workbench.server.attention import AttentionPictures
         from vse_workbench.server.guard import Protocol
     except ImportError as error:
-        raise WorkbenchError(
-            f"{error.name} is not installed", "pip install --editable '.[serve]'"
-        ) from None
+        cause = f"{error.name} is not installed"
+        raise WorkbenchError(cause, "pip install --editable '.[serve]'") from None
     params = load_for_queries()
     device, others = pick_device(params.runtime.device), not_searchable(params)
     opened, searchers, pictures = dict[str, Searcher](), {}, {}
@@ -76,9 +75,8 @@ def main(
         if host not in LOCAL:
             say("who reaches this address sees all images of the corpus: there is no password")
         with suppress(KeyboardInterrupt):  # after the server has ended itself
-            config = uvicorn.Config(
-                server.app(hosts), http=Protocol, log_level="warning", server_header=False
-            )
+            app = server.app(hosts)
+            config = uvicorn.Config(app, http=Protocol, log_level="warning", server_header=False)
             uvicorn.Server(config).run(sockets=[socket_])
         say("ended")
 

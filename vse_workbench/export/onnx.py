@@ -75,10 +75,9 @@ def write_tower(path: Path, tower: Tower) -> float:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch's exporter needs it
     except ModuleNotFoundError as error:
-        raise WorkbenchError(
-            f"{error.name} is not installed: ONNX files need the extra onnx",
-            "pip install --constraint constraints.txt --editable '.[onnx]'",
-        ) from None
+        cause = f"{error.name} is not installed: ONNX files need the extra onnx"
+        way_out = "pip install --constraint constraints.txt --editable '.[onnx]'"
+        raise WorkbenchError(cause, way_out) from None
     with atomic_path(path) as temporary:
         _export(temporary, tower)
         session = onnxruntime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"])
@@ -91,11 +90,9 @@ def write_tower(path: Path, tower: Tower) -> float:
             scale = max(1.0, float(np.abs(ours).max()))
             largest = max(largest, float(np.abs(ours - theirs[0]).max()) / scale)
         if not largest <= TOLERANCE:
-            raise WorkbenchError(
-                f"{path.name}: its vectors differ from the model's by {largest:.2g}; allowed is "
-                f"{TOLERANCE:g}",
-                "leave --onnx out: the folder's own weights are right",
-            )
+            cause = f"{path.name}: its vectors differ from the model's by {largest:.2g}"
+            way_out = "leave --onnx out: the folder's own weights are right"
+            raise WorkbenchError(f"{cause}; allowed is {TOLERANCE:g}", way_out)
     return largest
 
 

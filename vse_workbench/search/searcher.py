@@ -180,10 +180,9 @@ class Reranker(Searcher):
     def __init__(self, name: str, first: Searcher, second: Searcher, top: int) -> None:
         kinds = [isinstance(searcher.model, queries.VectorQueries) for searcher in (first, second)]
         if kinds != [True, False]:
-            raise WorkbenchError(
-                f"rerank.{name}: a search takes a model of vectors first (vse, say) and one of "
-                f"pairs second (scan, say), not {first.name} and {second.name}"
-            )
+            allowed = "a model of vectors first (vse, say) and one of pairs second (scan, say)"
+            actual = f"not {first.name} and {second.name}"
+            raise WorkbenchError(f"rerank.{name}: a search takes {allowed}, {actual}")
         vars(self).update(vars(first))  # its files, corpus and indexes
         self.name, self.top, self.val_rsum = name, top, None
         self.first, self.second = first, second
@@ -221,8 +220,7 @@ def open_searcher(
         wordnet = params.sentences.tfidf.wordnet_folder
         opened[name] = Searcher(name, device, wordnet, exported, params.search)
     else:
-        first, second = (
-            open_searcher(n, device, params, opened) for n in (pair.first, pair.second)
-        )
+        names = pair.first, pair.second
+        first, second = (open_searcher(each, device, params, opened) for each in names)
         opened[name] = Reranker(name, first, second, pair.top)
     return opened[name]

@@ -195,9 +195,8 @@ class SearchServer:
 
     async def _found(self, model: str | None, query: Given, asked: Question) -> dict[str, Any]:
         began, searcher = time.perf_counter(), self._searcher(model)
-        of_text, of_image = (
-            partial(of, question=asked) for of in (searcher.of_text, searcher.of_image)
-        )
+        searches = searcher.of_text, searcher.of_image
+        of_text, of_image = (partial(search, question=asked) for search in searches)
         answers: list[Answer] = await self._computed(lambda: each_of(query, of_text, of_image))
         texts = query if isinstance(query, list) else [query if isinstance(query, str) else None]
         common = {

@@ -6,13 +6,7 @@ from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import leaves
-from vse_workbench.claims.ledger import (
-    Ledger,
-    read_ledger,
-    resolved,
-    seeds_of,
-    setting_params,
-)
+from vse_workbench.claims.ledger import Ledger, read_ledger, resolved, seeds_of, setting_params
 
 PHASES = [{"epochs": 1, "weights": {"a": 0.5}}, {"epochs": 2, "weights": {"a": 1.0}}]
 DEFAULTS = {

@@ -2,12 +2,13 @@
 
 from contextlib import chdir
 
+import pandas as pd
 import pytest
 from claim_cases import content, row
 from clone import ROOT
 
 from pipeline.runtime.errors import WorkbenchError
-from vse_workbench.claims.keeping import caps
+from vse_workbench.claims.keeping import caps, epochs_of_phase
 from vse_workbench.claims.ledger import Ledger
 from vse_workbench.claims.queue import Plan, Planner, cost, queue
 
@@ -88,3 +89,15 @@ def test_the_most_epochs_of_each_phase():
     assert caps(epochs, "knn") == {"matching": 5, "recurrent": 1, "all": 2}
     assert caps(epochs | {"recurrent": False}, "knn") == {"matching": 7}
     assert caps({"dim": 1}, "knn") == {}
+
+
+def test_epochs_that_an_early_fall_of_the_rate_left_out_could_not_be_the_best():
+    """Of 9 epochs 3 were left out, so the sixth was the last: the training is not at its end."""
+    phases, ended = ["sum", "knn", "a", "a", "a", "a"], [None, "epochs", *[None] * 3, "epochs"]
+    curve = pd.DataFrame({"phase": phases, "ended": ended})
+    allowed = {"knn": 2, "a": 7}
+    assert epochs_of_phase(curve, 6, allowed, "knn") == (4, 4, 4)
+    assert epochs_of_phase(curve, 2, allowed, "knn") == (2, 2, 2)
+    curve.loc[5, "ended"] = "patience"
+    assert epochs_of_phase(curve, 5, allowed, "knn") == (3, 4, 7)
+    assert epochs_of_phase(curve[["phase"]][:1], 1, {}, "knn") == (1, 1, 0)

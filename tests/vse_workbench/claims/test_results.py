@@ -4,13 +4,7 @@ import pytest
 from claim_cases import row, state
 
 from pipeline.runtime.errors import WorkbenchError
-from vse_workbench.claims.results import (
-    KEYS,
-    read_rows,
-    read_states,
-    write_rows,
-    write_states,
-)
+from vse_workbench.claims.results import KEYS, read_rows, read_states, write_rows, write_states
 
 ROWS = [row("narrow", 1, 31.1234), row("wide", 10), row("wide", 2, factor=0.3)]
 
