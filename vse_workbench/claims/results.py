@@ -46,7 +46,7 @@ class Row:
     val_rsum: Figure  # of the best epoch
     best_epoch: int
     last_epoch: int
-    cap: int  # most epochs of the phase, 0 for a model without epochs
+    cap: int  # how many it could have, 0 for a model without epochs
     outcome: str  # "" or COLLAPSED
     figures: Mapping[str, Figure]  # by names such as i2t.r1
 
