@@ -24,7 +24,9 @@ PACKAGES = ("pipeline", "models", "stages", "vse_workbench", "benchmarks")
 SOURCES = [path for name in (*PACKAGES, "tests") for path in sorted((ROOT / name).rglob("*.py"))]
 PAPERS = ("vse", "two_branch", "dual_path", "scan", "dp_rnn", "vse_infinity")
 MADE = ("report/compare.md",)  # documents that a run makes
-MODULE = re.compile(r"(?<![\w./-])((?:pipeline|models|stages|vse_workbench|benchmarks)(?:\.\w+)+)")
+MODULE = re.compile(
+    r"(?<![\w./-])((?:pipeline|models|stages|vse_workbench|benchmarks)(?!\.md\b)(?:\.\w+)+)"
+)
 DOCUMENT = re.compile(r"(?<![\w./*{}-])((?:[\w-]+/)*[A-Za-z_][\w-]*\.md)\b")
 
 
