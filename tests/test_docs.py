@@ -25,7 +25,7 @@ SOURCES = [path for name in (*PACKAGES, "tests") for path in sorted((ROOT / name
 PAPERS = ("vse", "two_branch", "dual_path", "scan", "dp_rnn", "vse_infinity")
 MADE = ("report/compare.md",)  # documents that a run makes
 MODULE = re.compile(
-    r"(?<![\w./-])((?:pipeline|models|stages|vse_workbench|benchmarks)(?!\.md\b)(?:\.\w+)+)"
+    r"(?<![\w./-])((?:pipeline|models|stages|vse_workbench|benchmarks)(?!\.md\b(?!\.\w))(?:\.\w+)+)"
 )
 DOCUMENT = re.compile(r"(?<![\w./*{}-])((?:[\w-]+/)*[A-Za-z_][\w-]*\.md)\b")
 
