@@ -40,15 +40,15 @@ PHASES[0] |= {"epochs": 20, "lr": 0.01, "stop_below": 0.0}
 PHASES[0]["weights"]["ranking"] = 1.0
 PHASES[1] |= {"epochs": 1}
 EPOCHS = {"epochs": 2, "batch_size": 32, "lr": 0.005}
+PHASED = {"epochs": {"matching": 1, "recurrent": 1, "all": 1}}
+PHASED |= {"batch_size": 16, "lr": 0.01, "lr_step": 20}
+SAMPLED = {"epochs": 1, "images_per_epoch": None, "lr": 0.003, "warmup": 2, "sampled": 16}
 TINY = {
     "runtime": {"threads": 1},
     "shapes": {"train": 200, "val": 24, "test": 24, "image_size": 64, "near_duplicates": 0.0},
     "vocabulary": {"dim": 16, "epochs": 1},
     "detector": {"channels": 16, "hidden": 64, "proposals": 16}
-    | {"anchors": [[16.0], [24.0], [32.0]]}
-    | {
-        "training": {"epochs": 1, "images_per_epoch": None, "lr": 0.003, "warmup": 2, "sampled": 16}
-    },
+    | {"anchors": [[16.0], [24.0], [32.0]], "training": SAMPLED},
     "image_features": {"size": 64, "batch_size": 16, "workers": 0, "weights": "random"},
     "regions": {"boxes": 3, "workers": 0},
     "sentences": {"fisher": {"centres": 4, "ica": 8, "pca": 32}},
@@ -60,11 +60,7 @@ TINY = {
     | {"phases": PHASES, "training": {"batch_size": 50, "lr_step": 42, "workers": 0}},
     "scan": {"dim": 32, "word_dim": 16, "training": EPOCHS | {"batch_size": 16, "lr_step": 20}},
     "vse_infinity": {"dim": 32, "word_dim": 16, "training": EPOCHS},
-    "dp_rnn": {"dim": 16, "word_dim": 16, "candidates": 3}
-    | {
-        "training": {"epochs": {"matching": 1, "recurrent": 1, "all": 1}, "batch_size": 16}
-        | {"lr": 0.01, "lr_step": 20}
-    },
+    "dp_rnn": {"dim": 16, "word_dim": 16, "candidates": 3, "training": PHASED},
     "phrases": {"features": {"workers": 0}},
     "phrase_two_branch": {"dim": 32, "hidden": 64, "training": {"epochs": 2}}
     | {"mining": {"epochs": 1, "sampled": 3}},

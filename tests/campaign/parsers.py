@@ -137,12 +137,13 @@ def _consume(blocks: Iterable[object]) -> None:
         pass
 
 
-def _told(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", "replace")
+def _lines(path: Path) -> list[str]:
+    return path.read_bytes().decode("utf-8", "replace").split("\n")
 
 
-def _params(path: Path) -> None:
-    list(find_problems(read_yaml(path)))
+def _captions(cases: int, head: str, lines: list[str]) -> Parser:
+    read = lambda path: _consume(captions_csv.read_captions(path))  # noqa: E731
+    return _text(cases, "".join([head, *lines]).encode(), read)
 
 
 def _embeddings(ending: str) -> Parser:
@@ -229,11 +230,6 @@ def _members(path: Path) -> None:
             raise WorkbenchError(str(error)) from None
 
 
-def _regions(source: Any) -> None:
-    for row in range(len(NAMES)):
-        source.read(row)
-
-
 def _region_lines() -> bytes:
     packed = [base64.b64encode(own.tobytes()) for own in (BOXES, VALUES[:2])]
     return b"".join(b"\t".join((n.encode(), b"32", b"32", b"2", *packed)) + b"\n" for n in NAMES)
@@ -253,24 +249,16 @@ SHARD = [{"image": {"bytes": b"abc", "path": name}, "caption": "a dog"} for name
 SETTINGS = b"vse.training.lr=[0.1, {a: 2}]\nloss=sum_margin"
 
 
-def _captions(path: Path) -> None:
-    list(captions_csv.read_captions(path))
-
-
 PARSERS = {
     "YAML of params": _text(
-        2_000, "".join(n for n in PARAMS if n.lstrip()[:1] != "#")[:2000].encode(), _params
+        2_000,
+        "".join(line for line in PARAMS if line.lstrip()[:1] != "#")[:2000].encode(),
+        lambda path: _consume(find_problems(read_yaml(path))),
     ),
     "YAML of worlds": _text(1_000, (ROOT / "data/raw/shapes/world.yaml").read_bytes(), load_world),
-    "settings": _text(
-        20_000, SETTINGS, lambda path: parse_settings(tuple(_told(path).split("\n")))
-    ),
-    "captions of commas": _text(
-        60_000, "".join(["image,caption\n", *CAPTIONS]).encode(), _captions
-    ),
-    "captions of bars": _text(
-        50_000, "".join(["image_name| comment_number| comment\n", *BARS]).encode(), _captions
-    ),
+    "settings": _text(20_000, SETTINGS, lambda path: parse_settings(tuple(_lines(path)))),
+    "captions of commas": _captions(60_000, "image,caption\n", CAPTIONS),
+    "captions of bars": _captions(50_000, "image_name| comment_number| comment\n", BARS),
     "lists of ids": _text(60_000, b"one\ntwo\r\nthree\n", text_ids),
     **{f"embeddings in {ending}": _embeddings(ending) for ending in FORMATS},
     "matrices of scores": Parser(
@@ -300,9 +288,7 @@ PARSERS = {
         30_000, "Annotations/1000001.xml", lambda path: read_boxes(path, (WIDTH, HEIGHT))
     ),
     "sentences of Entities": _entities(
-        20_000,
-        "Sentences/1000001.txt",
-        lambda path: _consume(read_sentence("x", _told(path).split("\n")[0])),
+        20_000, "Sentences/1000001.txt", lambda at: _consume(read_sentence("x", _lines(at)[0]))
     ),
     "tar of webdataset": Parser(
         10_000, "x", lambda at: write_tar(at / "x", TAR), lambda at: _members(at / "x")
@@ -314,9 +300,12 @@ PARSERS = {
         lambda at: _consume(read_rows(at / "x", options().corpus)),
     ),
     "regions in TSV": _text(
-        5_000, _region_lines(), lambda path: _regions(TsvRegions(path, IMAGES))
+        5_000, _region_lines(), lambda at: _consume(map(TsvRegions(at, IMAGES).read, range(3)))
     ),
     "regions in HDF5": Parser(
-        2_500, "r.h5", _write_butd, lambda at: _regions(ButdRegions(at / "r.h5", IMAGES))
+        2_500,
+        "r.h5",
+        _write_butd,
+        lambda at: _consume(map(ButdRegions(at / "r.h5", IMAGES).read, range(3))),
     ),
 }

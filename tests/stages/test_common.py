@@ -33,6 +33,12 @@ def test_a_path_of_the_wrong_kind_is_a_plain_line(project: Path, output: str, me
     assert len(said.splitlines()) == 2
 
 
+def started(folder: Path, *words: str, paths: tuple[Path, ...] = (ROOT,), **pipes: int):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+    command = [sys.executable, *words]
+    return subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)
+
+
 HOLDER = """
 import sys
 from pathlib import Path
@@ -44,15 +50,7 @@ with held(Path("data/.work/locks/check_params.lock"), "check_params"):
 
 
 def test_a_second_run_of_a_stage_says_who_holds_it(project: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER],
-        cwd=project,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
+    with started(project, "-c", HOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == "held\n"
         said = fail(check_params, project, "--output", "x.ok")
         assert f"check_params is running already, as process {other.pid}" in said
@@ -71,15 +69,8 @@ SLOW = "import sys\nprint('importing', flush=True)\nfor _ in range(10**9): pass\
 def test_ctrl_c_while_libraries_are_loaded(tmp_path: Path, program: list[str], module: str) -> None:
     """A library that never ends its import stands for the seconds that real ones take."""
     (tmp_path / f"{module}.py").write_text(SLOW)
-    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    with subprocess.Popen(
-        [sys.executable, "-m", *program],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(tmp_path, "-m", *program, paths=(tmp_path, ROOT), **pipes) as process:
         assert process.stdout.readline() == "importing\n"
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()

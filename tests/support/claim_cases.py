@@ -3,6 +3,7 @@
 import numpy as np
 
 from vse_workbench.claims.ledger import FIGURES, Ledger
+from vse_workbench.claims.queue import Plan
 from vse_workbench.claims.ranks import Ranks, write_ranks
 from vse_workbench.claims.results import Kept, Row, State
 
@@ -55,6 +56,10 @@ def row(setting, seed, i2t=50.0, t2i=50.0, **changed):
     values |= {"digest": setting[:12], "corpus": "c" * 12, "code": "d" * 12, "commit": COMMIT}
     values |= {"minutes": 2.5, "val_rsum": 100.0, "best_epoch": 4, "last_epoch": 7, "cap": 30}
     return Row(**(values | {"outcome": "", "figures": figures} | changed))
+
+
+def planned(setting, model="two_branch", **params):
+    return Plan(setting, "world", params, "naive", f"evaluate@{model}", (), setting[:12], "d" * 12)
 
 
 def state(*rows, commit=COMMIT):

@@ -63,11 +63,10 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
         both = zip(panels(drawn, len(sides), sharex=True), sides, strict=True)
         for axes, (title, rows, shade) in both:
             error = {"linewidth": 0.8, "ecolor": "#333333"}
-            axes.barh(
-                range(len(rows)), rows["drop"], xerr=rows["spread"], color=shade, error_kw=error
-            )
+            places = range(len(rows))
+            axes.barh(places, rows["drop"], xerr=rows["spread"], color=shade, error_kw=error)
             names = [f"{w} ({n})" for w, n in zip(rows["word"], rows["times"], strict=True)]
-            axes.set_yticks(range(len(rows)), names)
+            axes.set_yticks(places, names)
             axes.invert_yaxis()
             axes.axvline(0, color="#333333", linewidth=0.8)
             axes.grid(axis="y", visible=False)

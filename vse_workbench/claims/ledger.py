@@ -25,7 +25,6 @@ ALL = "all"  # in place of the name of a setting
 SEARCHED = 0  # the seed of the search, which counts in no verdict
 
 Premises = dict[str, int | str]  # a number: at least so many; a word: the same
-
 Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 

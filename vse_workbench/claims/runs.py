@@ -47,7 +47,6 @@ class Folder:
         self.path, self.commit = (FOLDERS / str(number)).resolve(), commit
         self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
         if not (self.path / ".git").is_file():
-            said("git", "worktree", "prune")
             add = ("worktree", "add", "--force", "--force", "--detach")
             said("git", *add, str(self.path), commit)
         said("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
@@ -97,7 +96,7 @@ class Runs:
 
     def __init__(self, planner: Planner, plans: list[Plan], kept: Kept) -> None:
         self.planner, self.plans, self.kept = planner, plans, kept
-        self.changed = threading.Lock()
+        self.changed = threading.Condition()
         self.running: set[str] = set()
         self.failed: list[str] = []
         self.done, self.total = 0, len(self.lacking())
@@ -112,8 +111,11 @@ class Runs:
         while True:
             with self.changed:
                 jobs = [job for job in self.lacking() if job.name not in self.running]
-                jobs = [job for job in jobs if job.factor is not None]
-                job = min(jobs, key=lambda job: job.name != folder.begun, default=None)
+                ready = [job for job in jobs if job.factor is not None]
+                if jobs and self.running and not ready:  # their search runs in another folder
+                    self.changed.wait()
+                    continue
+                job = min(ready, key=lambda job: job.name != folder.begun, default=None)
                 if job is None:
                     return
                 self.running.add(job.name)
@@ -127,6 +129,7 @@ class Runs:
                 self.running.remove(job.name)
                 self.done += 1
                 left = cost(self.lacking())
+                self.changed.notify_all()
             say(f"{self.done} of {self.total}: {job.name}: {outcome}; left: {left}")
 
     def one(self, job: Job, folder: Folder) -> str:
@@ -152,12 +155,11 @@ class Runs:
 def run_all(runs: Runs, processes: int, commit: str) -> None:
     """Work through the queue with several processes; WorkbenchError names what failed."""
     folders = [Folder(number, commit) for number in range(1, processes + 1)]
-    for _ in range(2):  # the seeds of a setting wait for its search, which another thread may have
-        threads = [threading.Thread(target=runs.work, args=[one], daemon=True) for one in folders]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    threads = [threading.Thread(target=runs.work, args=[one], daemon=True) for one in folders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if runs.failed:
         text = f"{counted(len(runs.failed), 'run')} failed: {listing(runs.failed)}"
         raise WorkbenchError(text, "mend it, then run the same command")

@@ -4,13 +4,13 @@ from contextlib import chdir
 
 import pandas as pd
 import pytest
-from claim_cases import content, row
+from claim_cases import content, planned, row
 from clone import ROOT
 
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.claims.keeping import caps, epochs_of_phase
 from vse_workbench.claims.ledger import Ledger
-from vse_workbench.claims.queue import Plan, Planner, cost, queue
+from vse_workbench.claims.queue import Planner, cost, queue
 
 # a value over those of a setting: whether it changes the digests of settings and of code
 CHANGES = [
@@ -54,10 +54,6 @@ def test_a_setting_that_cannot_be_run_is_named(planner):
         planner.plan("v11", "world")
     with pytest.raises(WorkbenchError, match="setting v12: no model moon"):
         planner.plan("v12", "world")
-
-
-def planned(setting, model="two_branch", **params):
-    return Plan(setting, "world", params, "naive", f"evaluate@{model}", (), setting[:12], "d" * 12)
 
 
 def named(jobs):
