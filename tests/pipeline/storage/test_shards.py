@@ -4,6 +4,7 @@ Processes are real ones, of `sharded_program`, which say what they computed in t
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pipeline.storage.features import FeatureFile
 
 ALL = list(range(0, COUNT, BATCH))  # the first rows of all batches
 PATHS = os.pathsep.join(map(str, [ROOT, ROOT / "tests/support", os.environ.get("PYTHONPATH", "")]))
+KILLED = "its process was ended by SIGKILL"
 PROGRAM = [sys.executable, "-m", "sharded_program", "--output"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": PATHS}
 
@@ -65,22 +67,22 @@ def test_the_same_bytes_with_more_workers_than_shards(world):
 
 
 @pytest.mark.parametrize(
-    ("accident", "told", "remade"),
+    ("accident", "status", "told", "first"),
     [
-        ("kill_itself", "its process was ended by SIGKILL\nrun the same command to continue", 12),
-        ("lose", "is missing, though its process came to its end", 8),
-        ("fail", "image 8 is bad\nmend it\n", 12),
+        ("kill_itself", 1, f"{KILLED}\nrun the same command to continue", 12),
+        ("lose", 1, "work/shards/.* is missing, though its process came to its end", 8),
+        ("kill_driver", -signal.SIGKILL, None, 12),
     ],
 )
-def test_a_shard_that_fails_is_named_and_made_without_the_others(world, accident, told, remade):
+def test_a_shard_that_fails_is_named_and_continued_alone(world, accident, status, told, first):
+    """With its driver a process ends, too, and leaves a shard half made, its first batch there."""
     ask(world, f"{accident}-8")
-    status, said = run(world, shard=8)
-    assert status == 1
-    assert "error: shard of rows 8 to 15: " in said
-    assert told in said
+    ended, said = run(world, shard=8)
+    assert ended == status
+    assert told is None or re.search(f"error: shard of rows 8 to 15: {told}", said)
     said, made = succeed(world, shard=8)
     assert "3 shards, 1 of them finished before" in said
-    assert made == list(range(remade, COUNT, BATCH))  # two had made their first batch
+    assert made == list(range(first, COUNT, BATCH))
 
 
 def test_what_a_process_leaves_that_was_killed_before_its_last_line_is_removed(world):
@@ -89,15 +91,6 @@ def test_what_a_process_leaves_that_was_killed_before_its_last_line_is_removed(w
     assert run(world, shard=8)[0] == 1
     assert sorted(path.suffix for path in (world / "work/shards").iterdir()) == ["", ".h5"]
     assert succeed(world, shard=8)[1] == [16, 20]
-
-
-def test_after_a_killed_driver_the_missing_shards_alone_are_made(world):
-    """Its process ends with it, and leaves a shard half made; the one before is in the file."""
-    ask(world, "kill_driver-8")
-    assert run(world, shard=8)[0] == -signal.SIGKILL
-    said, made = succeed(world, shard=8)
-    assert "3 shards, 1 of them finished before" in said
-    assert made == [12, 16, 20]
 
 
 @pytest.mark.skipif(not find_spec("ray"), reason="the package ray is not installed")
@@ -139,6 +132,14 @@ def test_a_finished_shard_is_taken_over_and_a_bad_one_is_refused(world, tmp_path
         assert path.read_bytes() == content
     path.write_bytes(good)
     assert succeed(world, shard=8)[1] == [8, 12, 16, 20]
+
+
+def test_what_a_process_says_is_said(world):
+    ask(world, "fail-8")
+    status, said = run(world, shard=8, workers=2)
+    assert status == 1
+    assert said.endswith("error: shard of rows 8 to 15: image 8 is bad\nmend it\n")
+    succeed(world, shard=8)
 
 
 def test_a_process_that_would_make_other_values_refuses(tmp_path):
