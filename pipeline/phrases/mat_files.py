@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.arrays.file import damage_named
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.first_bytes import explain
 
 HEADER = 128  # bytes
 ORDERS = {b"IM": "<", b"MI": ">"}
@@ -21,6 +22,9 @@ MAX_UNPACKED = 1 << 31  # bytes
 def load_mat(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
     from scipy.io import loadmat
 
+    other = explain(path, expected=("matlab", "hdf5", "empty", "zeros"))
+    if other is not None:
+        raise other
     with damage_named(str(path)):
         content = memoryview(path.read_bytes())
         order = ORDERS.get(bytes(content[HEADER - 2 : HEADER]))

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.first_bytes import HEAD, STAND_INS, explain, kind_of_bytes, misplaced
 
 
 def printable(text: str) -> str:
@@ -65,11 +66,17 @@ def is_text(value: object) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """A file as UTF-8 text without a byte-order mark; WorkbenchError with the line otherwise."""
+    """A file as UTF-8 text without a byte-order mark; WorkbenchError for what is no text or only
+    stands for it, as a pointer of git-lfs does, and with the line otherwise."""
     data = path.read_bytes()
+    kind = kind_of_bytes(data[:HEAD])
+    if kind is not None and kind.key in STAND_INS:
+        raise misplaced(kind, path)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if kind is not None:  # of an archive more is told by its members
+            raise explain(path) or misplaced(kind, path) from None
         line = data.count(b"\n", 0, error.start) + 1
         raise WorkbenchError(
             f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x})",
