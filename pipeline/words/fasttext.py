@@ -37,7 +37,9 @@ class FastText:
     pruned; WorkbenchError for others and damaged ones."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        from gensim.models.fasttext import ft_ngram_hashes  # takes a second to load
+
+        self.path, self._parts_of = path, ft_ngram_hashes
         with open(path, "rb") as handle:
             self._data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
         head = self._unpacked(HEAD, 0)
@@ -104,12 +106,10 @@ class FastText:
 
     def _row(self, index: int, word: bytes) -> np.ndarray:
         """(dim,) float32, as fastText's get_word_vector gives it."""
-        from gensim.models.fasttext import ft_ngram_hashes
-
         text = word.decode(errors="replace")
         rows = [index]
         if self._buckets and self._lengths[1] and text != END:
-            parts = ft_ngram_hashes(text, *self._lengths, self._buckets)
+            parts = self._parts_of(text, *self._lengths, self._buckets)
             rows += [self.count + part for part in parts]
         return self._matrix[rows].mean(0, dtype=np.float64).astype(np.float32)
 

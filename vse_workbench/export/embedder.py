@@ -29,7 +29,8 @@ class Embedder:
 
     `Embedder.load(folder)` makes one, of a folder that `vse export model` wrote. Inner products of
     its vectors are the model's scores, but of scan and dp_rnn, which compare regions with words:
-    theirs are the vectors by which search makes its shortlist.
+    theirs are the vectors by which search makes its shortlist. Pickled, as for processes that a
+    DataLoader starts, it is loaded again from its folder.
 
     model: its name; sha256: the digest of weights and description; export_sha256: that of all files
     of the export; scores_are_products: whether inner products are the model's scores.
