@@ -33,10 +33,11 @@ HEADS = frozenset(
 )
 # Whatever the file holds, the state dicts in it: for those who trust the file.
 PLAIN = (
-    "import torch; f = lambda v: v.state_dict() if hasattr(v, 'state_dict') else v; "
+    "import torch; t = lambda v: isinstance(v, torch.Tensor); "
+    "f = lambda v: v.state_dict() if hasattr(v, 'state_dict') else v; "
     "w = f(torch.load({source!r}, map_location='cpu', weights_only=False)); "
-    "torch.save({{k: f(v) for k, v in w.items() if isinstance(f(v), (dict, torch.Tensor))}}, "
-    "{target!r})"
+    "torch.save({{k: f(v) for k, v in w.items() "
+    "if t(v) or isinstance(f(v), dict) and all(map(t, f(v).values()))}}, {target!r})"
 )
 SCRIPT = (
     "import torch; torch.save(torch.jit.load({source!r}, map_location='cpu').state_dict(), "
@@ -128,8 +129,10 @@ def _inner(path: Path, state: Any) -> dict[str, Tensor]:
                 f"{path}: holds several state dicts: {listing(chosen)}",
                 f"save the one you want: torch.save(checkpoint[{chosen[0]!r}], path)",
             )
-        if chosen and chosen[0] not in NESTED:
-            say(f"{path}: the weights are those under {chosen[0]!r}")
+        if chosen and (len(inner) > 1 or chosen[0] not in NESTED):
+            others = [key for key in inner if key != chosen[0]]
+            ending = f", not those under {listing(map(repr, others))}" if others else ""
+            say(f"{path}: the weights are those under {chosen[0]!r}{ending}")
         state = inner[chosen[0]] if chosen else state
     if not _holds_tensors(state):
         kind = type(state).__name__

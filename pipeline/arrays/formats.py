@@ -4,28 +4,49 @@ from pathlib import Path
 
 from pipeline.arrays.file import ArrayFile, damage_named
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.first_bytes import absent, explain, kind_of, shown_path
+from pipeline.runtime.first_bytes import absent, explain, kind_of, python_line, shown_path
 from pipeline.runtime.process import say
 from pipeline.runtime.section import VECTOR_FILES
 
 # The kind of file that an ending promises, as pipeline.runtime.first_bytes names it.
-KINDS = {".h5": "hdf5", ".hdf5": "hdf5"}
+KINDS = {".h5": "hdf5", ".hdf5": "hdf5", ".mat": "matlab"}
 KINDS |= {ending: ending[1:] for ending in VECTOR_FILES if ending not in KINDS}
+# Promised kinds with what a file is instead, of which the promised kind's reader says more.
+OWN_WORDS = {("npz", "cut_zip"), ("matlab", "hdf5")}
+
+
+SAVE = {
+    "torch": "import torch, numpy; numpy.save({target!r}, torch.load({source!r}, "
+    "map_location='cpu', weights_only=True).float().numpy())",
+    "pickle": "import pickle, numpy; numpy.save({target!r}, "
+    "numpy.asarray(pickle.load(open({source!r}, 'rb')), 'f4'))",
+}
+
+
+def _as_array(path: Path) -> str:
+    """The command that saves what torch or pickle has written, one array, as .npy."""
+    kind = kind_of(path) if path.is_file() else None
+    if kind is None or kind.key not in SAVE:
+        return ""
+    target = f"{path}.npy"
+    line = python_line(SAVE[kind.key].format(source=str(path), target=target))
+    trusted = "if you trust the file, and it" if kind.key == "pickle" else "if it"
+    return f"{trusted} holds one array, save that and name {target} instead: {line}"
 
 
 def open_arrays(path: Path) -> ArrayFile:
     """Open a file by its first bytes, which outrank its ending; WorkbenchError for endings other
     than those of the formats, and for files of other kinds and damaged ones."""
     if path.suffix not in VECTOR_FILES:
-        raise WorkbenchError(f"{path}: allowed endings are {listing(VECTOR_FILES)}")
+        allowed = f"allowed endings are {listing(VECTOR_FILES)}"
+        raise WorkbenchError(f"{path}: {allowed}", _as_array(path))
     if not path.is_file():
         raise WorkbenchError(f"{shown_path(path)}: {absent(path)}")
     found, key = kind_of(path), KINDS[path.suffix]
-    is_damaged = found is not None and (key, found.key) == ("npz", "cut_zip")  # its reader says how
-    other = explain(path, KINDS.values(), f"save the values in one of {listing(VECTOR_FILES)}")
-    if other is not None and not is_damaged:
-        raise other
-    if found is not None and found.key != key and not is_damaged:
+    if found is not None and found.key != key and (key, found.key) not in OWN_WORDS:
+        other = explain(path, KINDS.values(), f"save the values in one of {listing(VECTOR_FILES)}")
+        if other is not None:
+            raise other
         key = found.key
         say(f"{path}: read as {found.title}, which it is by its first bytes")
     # Imports that can be seen in the source: the digest of a stage's code must list these files.

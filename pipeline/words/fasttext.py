@@ -29,6 +29,7 @@ DIM, BUCKETS, SHORTEST, LONGEST = 2, 10, 11, 12  # places of settings in HEAD
 ENTRY = re.compile(rb"([^\0]{0,%d})\0.{8}([\0\1])" % LONGEST_WORD, re.S)  # word, count, is label
 END = "</s>"  # of a sentence; the one word that has no parts
 HINT = "download it again; the .vec beside it, as word2vec_text, has the vectors of the same words"
+LARGER = "take the .bin that it was made from, or the .vec beside it, as word2vec_text"
 STEP = 50_000  # words between two looks at the progress
 
 
@@ -53,7 +54,7 @@ class FastText:
         if not (sound and 1 <= self.dim <= LARGEST_DIM and self._lengths[1] <= LONGEST_PART):
             raise self._damage("its sizes are not those of a model")
         if pruned >= 0:
-            raise self._damage("compressed (.ftz)")
+            raise WorkbenchError(f"{path}: a model of fastText, compressed (.ftz)", LARGER)
         self._entries = entries
         self._first = HEAD.size + COUNTS.size
         self._matrix = self._mapped()
@@ -93,7 +94,7 @@ class FastText:
             end = after
         quantised, rows, columns = self._unpacked(MATRIX, end)
         if quantised:
-            raise self._damage("quantised (.ftz)")
+            raise WorkbenchError(f"{self.path}: a model of fastText, compressed (.ftz)", LARGER)
         start = end + MATRIX.size
         fits = rows == self.count + self._buckets and columns == self.dim
         if not fits or start + 4 * rows * columns > len(self._data):

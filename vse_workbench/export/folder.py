@@ -15,7 +15,7 @@ from typing import Any
 from models.base.queries import MADE_BY, Files
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import publish, sha256_file, write_json
-from pipeline.runtime.first_bytes import stand_in
+from pipeline.runtime.first_bytes import absent, shown_path, stand_in
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile, write_features
 
@@ -134,7 +134,8 @@ def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
 def _config(path: Path) -> dict[str, Any]:
     """The content of config.json, its parts checked; paths are the names that an export gives."""
     if not path.is_file():
-        raise WorkbenchError(f"{path}: no such file: no exported model", AGAIN)
+        reason = absent(path, "no such file: no exported model")
+        raise WorkbenchError(f"{shown_path(path)}: {reason}", AGAIN)
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise WorkbenchError(f"{path}: too large for a config", AGAIN)
     try:

@@ -12,6 +12,7 @@ import pandas as pd
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.regions.params import MAX_REGIONS
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.first_bytes import stand_in
 from pipeline.runtime.process import Progress
 from pipeline.storage.features import FeatureWriter
 
@@ -74,13 +75,18 @@ def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
 
 
 def files_of(path: Path, pattern: str) -> list[Path]:
-    """A file alone, or those of a folder that match a glob; WorkbenchError for none."""
+    """A file alone, or those of a folder that match a glob; WorkbenchError for none, and for
+    pointers in the place of files."""
     files = [path] if path.is_file() else sorted(f for f in path.glob(pattern) if f.is_file())
     if not files:
         raise WorkbenchError(
             f"regions.path = {str(path)!r}: no file and no folder with {pattern}",
             "set regions.path in params.yaml",
         )
+    for file in files:
+        other = stand_in(file)
+        if other is not None:
+            raise other
     return files
 
 

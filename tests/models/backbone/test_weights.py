@@ -78,9 +78,25 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
         (lambda: without_head() | {"head.0.weight": torch.ones(2)}, "1 unexpected: head.0.weight"),
         (lambda: {"epoch": 3, "state_dict": published()}, ""),
         (lambda: {"epoch": 3, "model_state_dict": published()}, "those under 'model_state_dict'"),
+        (
+            lambda: {"state_dict": published(), "state_dict_ema": without_head()},
+            "those under 'state_dict', not those under 'state_dict_ema'",
+        ),
         (lambda: {"state_dict": prefixed("module.", with_head(5))}, "'module.'"),
     ],
-    ids=["ddp", "compiled", "mm", "encoder", "365", "none", "mlp", "nested", "named", "both"],
+    ids=[
+        "ddp",
+        "compiled",
+        "mm",
+        "encoder",
+        "365",
+        "none",
+        "mlp",
+        "nested",
+        "named",
+        "ema",
+        "both",
+    ],
 )
 def test_the_layers_get_the_weights_of_the_file(
     tmp_path: Path, capsys, plain: str, content: Callable[[], Any], said: str
@@ -159,7 +175,12 @@ def namespace() -> argparse.Namespace:
     "content",
     [
         lambda model: model,
-        lambda model: {"epoch": 1, "args": namespace(), "state_dict": model.state_dict()},
+        lambda model: {
+            "epoch": 1,
+            "args": namespace(),
+            "state_dict": model.state_dict(),
+            "callbacks": {"best": namespace()},
+        },
         lambda model: {"model": model, "args": namespace()},
     ],
     ids=["whole", "namespace", "inside"],

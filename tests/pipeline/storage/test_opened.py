@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import pickle
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 from commands import refusal
 
 from pipeline.arrays.formats import open_arrays
+from pipeline.regions.imports.source import files_of
 from pipeline.storage.features import FeatureFile, write_features
 from pipeline.storage.hdf5 import opened
 from pipeline.storage.weights import read_weights
@@ -123,6 +126,7 @@ def test_pointers_in_the_place_of_features_and_weights(tmp_path: Path) -> None:
         "a.h5": read,
         "a.npz": open_arrays,
         "a.parquet": open_arrays,
+        "a.tsv": lambda path: files_of(path, "*.tsv*"),
         "a.safetensors": lambda path: read_weights(path, "checkpoint", 1),
     }.items():
         path = tmp_path / name
@@ -131,6 +135,20 @@ def test_pointers_in_the_place_of_features_and_weights(tmp_path: Path) -> None:
         assert said.startswith(f"{path}: a pointer of git-lfs\n")
         assert f"git -C {tmp_path} lfs pull" in said
     assert "an address: download it first" in refusal(read, Path("https://example.org/a.h5"))
+
+
+@pytest.mark.parametrize("kind", ["torch", "pickle"])
+def test_the_command_saves_an_array_that_is_read(tmp_path: Path, kind: str) -> None:
+    path, values = tmp_path / "scores.out", np.arange(6, dtype=np.float32).reshape(2, 3)
+    if kind == "torch":
+        torch.save(torch.from_numpy(values), path)
+    else:
+        path.write_bytes(pickle.dumps(values.tolist()))
+    said = refusal(open_arrays, path)
+    assert said.startswith(f"{path}: allowed endings are .npy, ")
+    exec(shlex.split(said.split("instead: ")[1])[2], {})
+    np.testing.assert_array_equal(next(open_arrays(Path(f"{path}.npy")).array("").blocks()), values)
+    assert "\n" not in refusal(open_arrays, tmp_path / "none.out")
 
 
 def test_arrays_are_read_as_what_they_are(tmp_path: Path, capsys) -> None:
