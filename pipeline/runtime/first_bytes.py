@@ -154,7 +154,8 @@ PACKED = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", re.S)
 CHUNKS = re.compile(rb"RIFF.{4}(WEBP|AVI )", re.S)
 BITMAP = re.compile(rb"BM.{4}\0{4}.{4}[\x0c-\x7c]\0{3}", re.S)
 PORTABLE = re.compile(rb"P(?:7\n|[1-6]\s++(?:#[^\n]*+\n\s*+)*+\d+\s+\d+\s)")
-PICKLE = re.compile(rb"\x80[\2-\5]")
+# Of the protocols from 2 on, and of 0, which is text.
+PICKLE = re.compile(rb"\x80[\2-\5]|\([dl]p\d+\n|c[a-z_][\w.]*\n\w+\np\d+\n")
 WEB = re.compile(r"\A(https?|ftp|s3|gs|hf):/+", re.I)
 
 

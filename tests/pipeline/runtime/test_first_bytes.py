@@ -193,8 +193,9 @@ def test_further_forms_of_a_kind(tmp_path: Path) -> None:
     assert kind_of(path) == KINDS["jpeg2000"]
     archive(path, word__document=b"", **{"[Content_Types].xml": b""})
     assert kind_of(path) == KINDS["office"]
-    for protocol in (2, 3, 4, 5):
-        assert kind_of_bytes(pickle.dumps([1], protocol)) == KINDS["pickle"]
+    for protocol in (0, 2, 3, 4, 5):
+        for value in ([1], {"a": 1}, ROWS, Doubled):
+            assert kind_of_bytes(pickle.dumps(value, protocol)) == KINDS["pickle"]
     for brand, key in [(b"heix", "heic"), (b"avis", "avif"), (b"qt  ", "video")]:
         assert kind_of_bytes(container(brand)) == KINDS[key]
     assert kind_of_bytes(container(b"mif1", b"miaf", b"avif")) == KINDS["avif"]
@@ -215,6 +216,8 @@ def test_further_forms_of_a_kind(tmp_path: Path) -> None:
         "RIFF raff\n",
         "version 2 of a caption",
         "3000 300\n",
+        "(d) a dog\n",
+        "cat\ndog\n",
         "\0\0\0",
     ],
 )
