@@ -2,8 +2,8 @@
 
 A reader is a file of pipeline/readers that offers `read(raw, out, options) -> Source` (source.py);
 its name is what `dataset` of params.yaml says. It may set, as plain values: BOXES, whether it
-brings boxes that a detector can learn from; SIGNS, globs in a folder by whose files `dataset: auto`
-knows that this reader is meant.
+brings boxes that a detector can learn from. It may offer `recognise(folder) -> list[Found]`
+(recognise.py), by which `dataset: auto` knows that this reader is meant.
 
 A list of extended positives is a file of pipeline/positives that offers `read(place, threshold)`:
 its pairs with grade, i2t, t2i and either image_id and caption_id (it sets OWN_IDS = True) or image

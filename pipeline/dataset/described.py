@@ -1,0 +1,66 @@
+"""What readers of annotation files share: from names and captions to a Source."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.dataset.equal import equal_photographs, in_one_split, joined_groups
+from pipeline.dataset.locate import locate_images
+from pipeline.dataset.source import Options, Source
+from pipeline.dataset.splits import settled_splits
+
+
+def described_source(
+    raw: Path,
+    options: Options,
+    splits: Mapping[str, str | None],
+    captions: pd.DataFrame,
+    groups: Mapping[str, str] | None = None,
+    remarks: Sequence[str] = (),
+) -> Source:
+    """Find the images that annotations name, and settle their splits.
+
+    Args:
+        raw: the user's folder.
+        options: corpus.images, and how splits are drawn.
+        splits: for every image, as the annotations name it and in their order, train, val or test;
+            None where they give none (`settled_splits` says what happens then).
+        captions: columns caption_id, image_id (the name in the annotations), text and, where the
+            annotations have them, tokens.
+        groups: the group of every image; None: each image is its own.
+        remarks: lines for the user about what the reader assumed or left out.
+
+    Returns:
+        The source, its ids paths inside its root, its groups with equal photographs together.
+
+    Raises:
+        WorkbenchError: images that cannot be found, or splits that cannot be drawn.
+    """
+    names = list(splits)
+    located = locate_images(raw, options.corpus.images, names)
+    ids = located.ids
+    own = {ids[name]: groups[name] if groups else ids[name] for name in names}
+    named = {ids[name]: split for name, split in splits.items()}
+    copies = equal_photographs(located.root, list(own))
+    together, equal = joined_groups(own, in_one_split(copies, named))
+    settled, drawn = settled_splits(named, options, together)
+    images = pd.DataFrame(
+        {
+            "image_id": list(settled),
+            "split": list(settled.values()),
+            "group": [together[image] for image in settled],
+        }
+    )
+    left_out = {name for name in names if ids[name] not in settled}
+    kept = captions[~captions["image_id"].isin(left_out)].reset_index(drop=True)
+    described = [ids.get(name, name) for name in kept["image_id"]]
+    return Source(
+        root=located.root,
+        images=images,
+        # a name that no image has stays as it is: the check of all ids refuses it
+        captions=kept.assign(
+            image_id=[ids.get(name, name) for name in kept["image_id"]]
+        ).reset_index(drop=True),
+        remarks=(*remarks, *located.remarks, *equal, *drawn),
+    )
