@@ -1,4 +1,4 @@
-"""The names that people give to columns of images, captions and splits, in tables and in records."""
+"""The names that people give to columns of images, captions and splits, in tables and records."""
 
 IMAGE_COLUMNS = (
     *("image", "filename", "file_name", "filepath", "file_path", "image_name", "image_path"),

@@ -59,8 +59,6 @@ def described_source(
         root=located.root,
         images=images,
         # a name that no image has stays as it is: the check of all ids refuses it
-        captions=kept.assign(
-            image_id=[ids.get(name, name) for name in kept["image_id"]]
-        ).reset_index(drop=True),
+        captions=kept.assign(image_id=described),
         remarks=(*remarks, *located.remarks, *equal, *drawn),
     )

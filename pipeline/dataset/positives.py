@@ -25,15 +25,20 @@ NUMBER = re.compile(r"[0-9]{1,18}$")  # of 64 bits
 
 
 def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
-    """The pairs of the list that corpus.positives names, None for none: grade, i2t, t2i, and ids
-    or, in published lists, MS-COCO's numbers."""
+    """The pairs of the list that corpus.positives names: grade, i2t, t2i, and ids or, in published
+    lists, MS-COCO's numbers. None for none, and for pairs that are made of the corpus itself."""
     path = config.positives_path
-    if config.positives == "none":
+    if config.positives == "none" or is_from_corpus(config.positives):
         return None
     chosen = POSITIVES.imported(config.positives)
     source = chosen.installed() if path is None else find_in_raw(raw, path, KEY)
     pairs: pd.DataFrame = chosen.read(source, config.positives_threshold)
     return pairs
+
+
+def is_from_corpus(name: str) -> bool:
+    """Whether the pairs that corpus.positives names are made of the corpus itself."""
+    return name != "none" and bool(POSITIVES.constant(name, "FROM_CORPUS", False))
 
 
 def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -6,27 +6,49 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.corpus.tables import Corpus
-from pipeline.dataset import READERS
+from pipeline.dataset import POSITIVES, READERS
 from pipeline.dataset.checks import checked_corpus
+from pipeline.dataset.equal import divided_photographs, repeated_captions
 from pipeline.dataset.extracted import removed_on_error
-from pipeline.dataset.positives import positives_of, read_list
+from pipeline.dataset.positives import is_from_corpus, positives_of, read_list
 from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import counted
 from pipeline.runtime.process import say
 
 
 def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
-    """Read a dataset by the reader of that name and check all of it; WorkbenchError for anything in
-    `raw` that cannot be used. out: folder of rendered images and of those out of shards."""
+    """Read a dataset by a reader and check all of it.
+
+    Args:
+        dataset: the reader's name.
+        raw: the user's folder.
+        out: the folder of the corpus, for rendered images and those out of shards.
+        options: of the reader and of the checks.
+
+    Returns:
+        The checked corpus, with extended positives where corpus.positives names some.
+
+    Raises:
+        WorkbenchError: anything in `raw` that cannot be used.
+    """
+    name = options.corpus.positives
     listed = read_list(raw, options.corpus)  # a bad list is named before images are decoded
     with removed_on_error(out):
         source: Source = READERS.load(dataset)(raw, out, options)
         for remark in source.remarks:
             say(remark)
-        corpus = checked_corpus(first_captions(source, options.corpus.max_captions), options)
+        corpus = checked_corpus(first_captions(source, options.corpus.max_captions), out, options)
+        groups = dict(zip(corpus.images["image_id"], corpus.images["group"], strict=True))
+        for remark in divided_photographs(corpus.images):
+            say(remark)
+        if is_from_corpus(name):
+            listed = POSITIVES.load(name)(corpus)
+        elif listed is None:
+            for remark in repeated_captions(corpus.captions, groups):
+                say(remark)
         if listed is None:
             return corpus
-        pairs = positives_of(corpus, listed, options.corpus.positives)
+        pairs = positives_of(corpus, listed, name)
         captions = corpus.captions
         if options.corpus.mask_positives:
             captions = captions.assign(fits=training_pairs(corpus, pairs))

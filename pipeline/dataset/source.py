@@ -22,6 +22,7 @@ class Options:
     corpus: CorpusConfig
     shapes: ShapesConfig
     workers: int = 1  # processes; never changes the result
+    look: bool = False  # only look: images inside shards are not written
 
 
 @dataclass(frozen=True)
