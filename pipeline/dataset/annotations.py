@@ -22,6 +22,37 @@ def read_annotations(path: Path, kind: Any, hint: str) -> Any:
         raise refusal(path, error, hint) from None
 
 
+def read_json_lines(path: Path, kind: Any, hint: str) -> list[Any]:
+    """The values of a file that has a JSON value on each line, each as a `kind`.
+
+    Args:
+        path: the file; empty lines are passed over.
+        kind: as in `read_annotations`.
+        hint: what is expected.
+
+    Returns:
+        The values in their order.
+
+    Raises:
+        WorkbenchError: the faults of the first lines that have some.
+    """
+    adapter = TypeAdapter(kind)
+    values: list[Any] = []
+    faults: list[str] = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values.append(adapter.validate_json(line, strict=True))
+        except ValidationError as error:
+            faults += (f"line {number}, {_fault(one)}" for one in error.errors(include_url=False))
+        if len(faults) >= SHOWN:
+            break
+    if faults:
+        raise WorkbenchError(f"{path}: " + "\n  ".join(faults[:SHOWN]), hint)
+    return values
+
+
 def refusal(path: Path, error: ValidationError, hint: str) -> WorkbenchError:
     faults = [_fault(detail) for detail in error.errors(include_url=False)]
     more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []

@@ -7,7 +7,7 @@ Whatever is assumed is said.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -194,6 +194,7 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
             if matches:
                 found |= matches
                 break
+    found |= _in_other_places(folder, found, names)
     left = [name for name in names if name not in found]
     return found | _by_names_of_2017(folder, left)
 
@@ -254,6 +255,27 @@ def _shared_parts(first: str, second: str) -> int:
             break
         number += 1
     return number
+
+
+def _in_other_places(
+    folder: Folder, found: Mapping[str, str], names: Sequence[str]
+) -> dict[str, str]:
+    """The files of names that were not found in the folder of the others, as `train/` and `val/`
+    hold them: each the only file of its name, in folders that hold none of those found."""
+    counts = Counter(_with_slashes(name).rpartition("/")[2] for name in names)
+    taken = {path.rpartition("/")[2] for path in found.values()}
+    places: dict[str, list[str]] = defaultdict(list)
+    for place, files in folder.files.items():
+        if taken.isdisjoint(files):
+            for file in files & counts.keys():
+                places[file].append(joined(place, file))
+    others: dict[str, str] = {}
+    for name in names:
+        file = _with_slashes(name).rpartition("/")[2]
+        is_plain = ".." not in name.replace("\\", "/").split("/")
+        if name not in found and is_plain and counts[file] == 1 and len(places[file]) == 1:
+            others[name] = places[file][0]
+    return others
 
 
 def _by_names_of_2017(folder: Folder, names: Sequence[str]) -> dict[str, str]:

@@ -141,6 +141,12 @@ def split_named(word: str) -> str | None:
     return _SPLIT_OF.get(word.strip().lower())
 
 
+def as_split(value: object) -> object:
+    """A value of a field `split` with any usual word for a split as train, val or test; all other
+    values as they are, for the check of the field."""
+    return (split_named(value) or value) if isinstance(value, str) else value
+
+
 def settled_splits(
     named: Mapping[str, str | None],
     options: Options,
