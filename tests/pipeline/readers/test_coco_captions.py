@@ -72,8 +72,8 @@ def test_one_file_alone_is_split_by_seed(raw):
 
 def test_files_may_lie_in_raw_be_named_and_have_their_images_elsewhere(raw):
     (raw / "annotations").rename(raw / "texts")
-    with pytest.raises(WorkbenchError, match=r"no captions_train2017\.json or captions_val2017"):
-        read_all("coco_captions", raw)
+    whole = read_all("coco_captions", raw)
+    assert whole.images.equals(read_all("coco_captions", raw, annotations="texts").images)
     assert len(read_all("coco_captions", raw, annotations="texts").images) == 4
     alone = read_all("coco_captions", raw, annotations="texts/captions_val2017.json")
     assert len(alone.images) == 4
@@ -84,10 +84,19 @@ def test_files_may_lie_in_raw_be_named_and_have_their_images_elsewhere(raw):
     assert read_all("coco_captions", raw).images["path"][0].startswith(f"{raw}/images/train2017/")
 
 
-def test_two_years_are_one_too_many(raw):
+def test_of_two_years_that_whose_images_are_there_or_neither(raw):
+    """Both of them, complete, are one too many."""
     write(raw, "val2014", content({42: ["A shoe."]}))
-    with pytest.raises(WorkbenchError, match=r"several years: captions_train2017\.json, captions"):
-        read_all("coco_captions", raw)
+    assert len(read_all("coco_captions", raw).images) == 4
+    for name, value in (("train2014", content(TRAIN)), ("val2014", content(VAL, first=100))):
+        write(raw, name, value)
+        save_images(raw / name, *(image["file_name"] for image in value["images"]))
+    said = refusal(read_all, "coco_captions", raw)
+    assert "several annotation files: annotations/captions_train2014.json, annotations/" in said
+    for name in ("train2014", "val2014"):
+        (raw / f"annotations/captions_{name}.json").rename(raw / f"captions_{name}.json")
+    (raw / "annotations").rename(raw / "of_2017")
+    assert len(read_all("coco_captions", raw, annotations="of_2017").images) == 4
 
 
 def test_captions_of_images_that_are_not_listed_are_named(raw):

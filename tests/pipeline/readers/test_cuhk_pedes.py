@@ -85,7 +85,9 @@ def test_without_splits_the_last_thousand_persons_are_for_test(tmp_path):
         for view in range(1 + n % 3)
     ]
     write(tmp_path, content, "caption_all.json")
-    (tmp_path / "imgs").mkdir()
+    (tmp_path / "imgs/cam_a").mkdir(parents=True)
+    for record in content:
+        (tmp_path / "imgs" / record["file_path"]).touch()
     source = read(tmp_path, tmp_path, options())
     by_split = source.images.assign(person=source.images["group"].astype(int)).groupby("split")
     found = {split: sorted(set(rows["person"])) for split, rows in by_split}

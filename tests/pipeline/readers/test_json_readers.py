@@ -39,12 +39,12 @@ def test_what_is_not_the_format_is_refused(tmp_path, reader, content, message):
 
 
 def test_all_faults_are_named_together(tmp_path):
-    content = b'[{"id": true, "split": "dev", "captions": ["a", null]}]'
+    content = b'[{"id": true, "split": "other", "captions": ["a", null]}]'
     message = refusal(cuhk_pedes, tmp_path, content)
     for fault in (
         "[0].id = True: must be a valid integer",
         "[0].file_path: Field required",
-        "[0].split = 'dev': must be 'train', 'val' or 'test'",
+        "[0].split = 'other': must be 'train', 'val' or 'test'",
         "[0].captions[1] = None: must be a valid string",
     ):
         assert fault in message

@@ -83,7 +83,7 @@ def test_one_file_must_be_the_only_candidate(raw):
     for name, message in [
         ("nothing.json", "no such file"),
         ("../raw/dataset_coco.json", "must be a path inside"),
-        ("Images", "not a file"),
+        ("Images", "raw/Images: no annotation file; looked for a JSON file of records"),
     ]:
         with pytest.raises(WorkbenchError, match=message):
             read_all("karpathy_json", raw, annotations=name)
@@ -92,15 +92,20 @@ def test_one_file_must_be_the_only_candidate(raw):
 def test_no_annotations_and_no_images_say_what_was_looked_for(tmp_path):
     raw = tmp_path / "raw"
     raw.mkdir()
-    with pytest.raises(WorkbenchError, match=r"no annotation file; looked for dataset_\*\.json"):
+    with pytest.raises(WorkbenchError, match=r"no annotation file; looked for a JSON file of rec"):
         read_all("karpathy_json", raw)
     write(raw, records())
-    assert "no image folder; looked for Images, images" in refusal(read_all, "karpathy_json", raw)
+    said = refusal(read_all, "karpathy_json", raw)
+    assert f"{raw}: none of the 4 images of the annotations is there" in said
+    assert "the first is 'd.jpg'" in said
 
 
 def test_several_image_folders_must_be_chosen_from(raw):
+    """Folders that hold all images; one that holds some is passed over."""
     save_images(raw / "flickr30k_images", "a.jpg")
-    with pytest.raises(WorkbenchError, match="several image folders: Images, flickr30k_images"):
+    assert len(read_all("karpathy_json", raw).images) == 4
+    save_images(raw / "flickr30k_images", *NAMES)
+    with pytest.raises(WorkbenchError, match="several folders hold the images: Images, flickr30k"):
         read_all("karpathy_json", raw)
     assert len(read_all("karpathy_json", raw, images="Images").images) == 4
     assert "not a folder" in refusal(read_all, "karpathy_json", raw, images="dataset_flickr8k.json")

@@ -1,0 +1,203 @@
+"""JSON of records that have an image and its caption or captions, as ALBEF and BLIP write them:
+a list, a list under a key, a record on each line, or image names with captions as one mapping."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+
+import pandas as pd
+from pydantic import BeforeValidator
+from typing_extensions import TypedDict
+
+from pipeline.corpus.tables import SPLITS
+from pipeline.dataset.annotations import read_annotations, read_json_lines
+from pipeline.dataset.columns import IMAGE_COLUMNS, SPLIT_COLUMNS
+from pipeline.dataset.described import described_source, one_split_each
+from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.locate import IMAGE_ENDINGS
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.recognise import (
+    Found,
+    annotation_files,
+    few_files,
+    files_by_split,
+    first_records,
+    head,
+    is_person,
+    values_in_head,
+)
+from pipeline.dataset.source import Options, Source
+from pipeline.dataset.splits import as_split, split_in_path
+from pipeline.dataset.table import caption_places
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.section import Name
+
+FILES = ("*.json", "*.jsonl", "*.ndjson")
+EXPECTED = (
+    'JSON of records with an image and its caption, as [{"image": "1.jpg", "caption": "..."}]'
+)
+_ENDINGS = "|".join(ending[1:] for ending in IMAGE_ENDINGS)
+_MAPPING = re.compile(rf'\s*\{{\s*"([^"\\]+\.(?:{_ENDINGS}))"\s*:\s*(?:\[\s*)?"', re.IGNORECASE)
+
+Captions = str | list[str]
+Split = Annotated[Literal["train", "val", "test", "restval"] | None, BeforeValidator(as_split)]
+
+
+class _Row(NamedTuple):
+    image: str
+    texts: list[str]
+    split: str | None
+
+
+class _Keys(NamedTuple):
+    """Where a file has its records (the key of their list, "" for none) and their fields."""
+
+    records: str
+    image: str
+    captions: tuple[str, ...]
+    split: str
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """JSON files of records with an image and captions; files of several splits together."""
+    names: dict[str, tuple[str, ...]] = {}
+    has_split = {}
+    for file in few_files(folder, *FILES):
+        path = folder.root / file
+        records = first_records(path)
+        keys = _find_keys(records, CorpusConfig())
+        mapping = _MAPPING.match(head(path))
+        if mapping is not None:
+            names[file] = (mapping[1],)
+            has_split[file] = False
+        elif keys is not None and not is_person(records[keys.records]):
+            names[file] = values_in_head(path, keys.image)
+            has_split[file] = keys.split in records[keys.records]
+    return [
+        Found(
+            files=files,
+            names=tuple(name for file in files for name in names[file]),
+            has_splits=len(files) > 1 or has_split[files[0]],
+        )
+        for files in files_by_split(names)
+    ]
+
+
+def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -> _Keys | None:
+    """The keys of a file by the first record of its lists; None where no list fits."""
+    for key, record in records.items():
+        images = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
+        if key == "annotations":  # MS-COCO's form has ids of images there, and not their names
+            images = [name for name in images if name != "image_id"]
+        image = config.image_field or next(iter(images), None)
+        texts = [name for name, value in record.items() if _is_texts(value) and name != image]
+        captions = tuple(texts[place] for place in caption_places(texts))
+        if config.caption_field is not None:
+            captions = (config.caption_field,)
+        if image is not None and image in record and captions and captions[0] in record:
+            # a column `split` always means that; others, such as `set`, if they say such a word
+            splits = [
+                name
+                for name in SPLIT_COLUMNS
+                if _is_text(record.get(name))
+                and (name == SPLIT_COLUMNS[0] or as_split(record[name]) in SPLITS)
+            ]
+            return _Keys(key, image, captions, next(iter(splits), SPLIT_COLUMNS[0]))
+    return None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
+    )
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read a file, or one for each split: image_id is the image's path, caption_id
+    `<image_id>#<number>`. Records of one image give it all their captions. The split is the
+    record's, else that in the file's name."""
+    found = annotation_files(
+        raw=raw,
+        options=options,
+        folder=list_folder(raw),
+        recognise=recognise,
+        expected=EXPECTED,
+        likely=FILES,
+    )
+    rows: list[_Row] = []
+    for file in found.files:
+        own = split_in_path(file)
+        rows += [
+            row if row.split is not None else row._replace(split=own)
+            for row in _read_file(raw / file, options.corpus)
+        ]
+    kept = rows
+    if options.corpus.restval == "drop":
+        kept = [row for row in rows if row.split != "restval"]
+    dropped = len({row.image for row in rows}) - len({row.image for row in kept})
+    splits = one_split_each(
+        raw, ((row.image, "train" if row.split == "restval" else row.split) for row in kept)
+    )
+    counts: Counter[str] = Counter()
+    captions = []
+    for row in kept:
+        for text in row.texts:
+            captions.append((f"{row.image}#{counts[row.image]}", row.image, text))
+            counts[row.image] += 1
+    return described_source(
+        raw,
+        options,
+        splits=splits,
+        captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
+        remarks=(f"left out: {counted(dropped, 'image')} of split restval",) if dropped else (),
+    )
+
+
+def _read_file(path: Path, config: CorpusConfig) -> list[_Row]:
+    """The records of a file; WorkbenchError names what is wrong with them."""
+    hint = f"expected is {EXPECTED}"
+    if _MAPPING.match(head(path)):
+        named = read_annotations(path, dict[Name, Captions], hint)
+        return [_Row(image, _as_list(texts), None) for image, texts in named.items()]
+    lists = first_records(path)
+    keys = _find_keys(lists, config)
+    if keys is None:
+        read_annotations(path, Any, hint)  # what is no JSON at all is named with its line
+        shown = listing(f"{key or 'its records'} with {listing(own)}" for key, own in lists.items())
+        raise WorkbenchError(
+            f"{path}: no records with an image and a caption; it has {shown or 'no records'}",
+            f"{hint}; corpus.image_field and corpus.caption_field name other keys",
+        )
+    # of several captions (caption_0, caption_1, ...) some images have fewer
+    captions = Captions if len(keys.captions) == 1 else Captions | None
+    fields = {keys.image: Name, keys.split: NotRequired[Split]} | dict.fromkeys(
+        keys.captions, captions
+    )
+    kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
+    if keys.records:
+        whole: Any = TypedDict("File", {keys.records: list[kind]})  # type: ignore[misc]
+        records = read_annotations(path, whole, hint)[keys.records]
+    elif head(path).lstrip().startswith("{"):
+        records = read_json_lines(path, kind, hint)
+    else:
+        records = read_annotations(path, list[kind], hint)
+    return [
+        _Row(
+            image=record[keys.image],
+            texts=[text for key in keys.captions for text in _as_list(record[key])],
+            split=record.get(keys.split),
+        )
+        for record in records
+    ]
+
+
+def _as_list(captions: Captions | None) -> list[str]:
+    if captions is None:
+        return []
+    return [captions] if isinstance(captions, str) else captions
