@@ -17,6 +17,7 @@ from pipeline.dataset.locate import is_among, stems_of
 from pipeline.dataset.source import Options, find_in_raw, require_folder
 from pipeline.dataset.splits import split_in_path, without_split
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import decode_text
 
 LOOKED_AT = 1 << 20  # bytes at the beginning of a file
 _LIST = re.compile(r'(?:^\s*|"(\w+)"\s*:\s*)\[\s*(?=\{)')
@@ -133,12 +134,12 @@ def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def head(path: Path) -> str:
-    """The beginning of a file as text, without a byte-order mark; empty where it is no UTF-8."""
+    """The beginning of a file as text (`decode_text`); empty where it is none."""
     with open(path, "rb") as file:
         data = file.read(LOOKED_AT)
     for cut in range(4):  # the last character may be cut
         try:
-            return data[: len(data) - cut].decode("utf-8-sig")
+            return decode_text(data[: len(data) - cut])
         except UnicodeDecodeError:
             continue
     return ""
