@@ -18,6 +18,7 @@ from pipeline.dataset.locate import is_among, stems_of
 from pipeline.dataset.source import Options, find_in_raw, require_folder
 from pipeline.dataset.splits import split_in_path, without_split
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import decode_text
 
 LOOKED_AT = 1 << 20  # bytes at the beginning of a file
 LONGEST_KEY = 256  # bytes of a key of JSON and of the blanks up to its list
@@ -172,12 +173,12 @@ def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def head(path: Path) -> str:
-    """The beginning of a file as text, without a byte-order mark; empty where it is no UTF-8, or
-    no file that can be read."""
+    """The beginning of a file as text (`decode_text`); empty where it is none, or no file that can
+    be read."""
     data = next(_blocks(path), b"")
     for cut in range(4):  # the last character may be cut
         try:
-            return data[: len(data) - cut].decode("utf-8-sig")
+            return decode_text(data[: len(data) - cut])
         except UnicodeDecodeError:
             continue
     return ""

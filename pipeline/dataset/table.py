@@ -200,7 +200,8 @@ def read_captions(path: Path) -> list[CaptionRow]:
         else:
             rows += made
     problems.add(f"lines not of the form {form.described}, numbers", faulty)
-    problems.raise_if_any("mend these lines, or put quotes around fields that hold a separator")
+    quotes = ", or put quotes around fields that hold a separator" if form.separator else ""
+    problems.raise_if_any(f"mend these lines{quotes}")
     return rows
 
 
@@ -285,7 +286,8 @@ def _begins_rows(lines: Sequence[str], form: Form) -> bool:
     """Whether one of the lines that a quoted field reaches over looks like a row of its own."""
     for line in lines:
         cells = line.split(form.separator)
-        if len(cells) >= form.width:
+        is_closing = sum(cell.count('"') for cell in cells[: form.image + 1]) % 2 == 1
+        if len(cells) >= form.width and not is_closing:
             image = cells[form.image].strip().strip('"').lower()
             if image.endswith(IMAGE_ENDINGS):
                 return True
