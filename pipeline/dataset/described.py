@@ -56,7 +56,7 @@ def described_source(
     )
     left_out = {name for name in names if ids[name] not in settled}
     kept = captions[~captions["image_id"].isin(left_out)].reset_index(drop=True)
-    described = [ids.get(name, name) for name in kept["image_id"]]
+    described = [ids.get(name, name) for name in kept["image_id"].tolist()]
     return Source(
         root=located.root,
         images=images,

@@ -6,6 +6,7 @@ by the files that it holds, not by its own name, and an image by the last parts 
 Whatever is assumed is said.
 """
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -139,7 +140,7 @@ def _has_all(root: Path, names: Sequence[str]) -> bool:
         if folder not in listed:
             place = root / folder
             is_there = is_inside(name) and place.is_dir()
-            listed[folder] = {path.name for path in place.iterdir()} if is_there else set()
+            listed[folder] = set(os.listdir(place)) if is_there else set()
         if file not in listed[folder] or not is_inside(name):
             return False
     return bool(names)

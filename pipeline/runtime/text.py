@@ -5,7 +5,7 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -50,9 +50,9 @@ class Problems:
 
 def is_inside(name: str) -> bool:
     """Whether a name is a plain relative path: no root, no `..`, no backslash, no control codes."""
-    path = PurePosixPath(name)
-    plain = not path.is_absolute() and ".." not in path.parts and path.as_posix() == name
-    return plain and name != "." and "\\" not in name and is_plain(name)
+    parts = name.split("/")
+    is_relative = "" not in parts and "." not in parts and ".." not in parts
+    return is_relative and "\\" not in name and is_plain(name)
 
 
 def is_plain(name: str) -> bool:
