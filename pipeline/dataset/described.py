@@ -100,3 +100,18 @@ def one_split_each(place: Path, named: Iterable[tuple[str, str | None]]) -> dict
     problems.add("images in more than one split", map(ascii, several))
     problems.raise_if_any("an image that is trained on must not be tested on: mend the annotations")
     return splits
+
+
+def numbered(images: Iterable[str]) -> list[str]:
+    """Ids of captions that have none of their own: `<image>#0`, `<image>#1`, ...
+
+    Args:
+        images: the image of every caption, in the captions' order.
+    """
+    counts: dict[str, int] = {}
+    ids = []
+    for image in images:
+        number = counts.get(image, 0)
+        counts[image] = number + 1
+        ids.append(f"{image}#{number}")
+    return ids

@@ -236,7 +236,7 @@ def _held_out(
     for name in sorted(names):
         members.setdefault(groups.get(name, name) if groups else name, []).append(name)
     ranked = list(members.values())
-    order = np.random.default_rng([options.seed, 0x5B117]).permutation(len(ranked))
+    order = np.random.default_rng([options.seed, 0x5B117]).permutation(len(ranked)).tolist()
     waiting = deque(ranked[place] for place in order)
     splits: dict[str, str] = {}
     for kind in kinds:

@@ -3,8 +3,7 @@ that have images with id and file_name and annotations with image_id and caption
 nocaps, VizWiz and STAIR. Karpathy's splits of MS-COCO are in another file (karpathy_json.py)."""
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NotRequired
@@ -14,7 +13,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from pipeline.dataset.annotations import read_annotations
-from pipeline.dataset.described import described_source, one_split_each
+from pipeline.dataset.described import described_source, numbered, one_split_each
 from pipeline.dataset.folder import Folder, list_folder
 from pipeline.dataset.recognise import (
     Found,
@@ -103,25 +102,29 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     named = one_split_each(
         raw, ((name, split_in_path(file)) for file, own in files.items() for name in own.images)
     )
-    ids = [name for own in files.values() for name in set(own.ids) if name is not None]
+    described = [image for own in files.values() for image in own.described]
+    ids = [name for own in files.values() for name in own.ids]
     remarks = []
-    if len(set(ids)) < len(ids):
+    if len(files) > 1 and _are_shared(own.ids for own in files.values()):
         remarks = ["ids of captions are in several files: captions are numbered image by image"]
-    counts: Counter[str] = Counter()
-    rows = []
-    for own in files.values():
-        for caption_id, image, text in zip(own.ids, own.described, own.texts, strict=True):
-            if caption_id is None or remarks:
-                caption_id = f"{image}#{counts[image]}"
-            counts[image] += 1
-            rows.append((caption_id, image, text))
+        ids = [None] * len(ids)
+    if None in ids:
+        numbers = numbered(described)
+        ids = [own if name is None else name for name, own in zip(ids, numbers, strict=True)]
+    texts = [text for own in files.values() for text in own.texts]
     return described_source(
         raw,
         options,
         splits=named,
-        captions=pd.DataFrame(rows, columns=["caption_id", "image_id", "text"]),
+        captions=pd.DataFrame({"caption_id": ids, "image_id": described, "text": texts}),
         remarks=remarks,
     )
+
+
+def _are_shared(lists: Iterable[Sequence[str | None]]) -> bool:
+    """Whether an id is in more than one list."""
+    several = [set(own) - {None} for own in lists]
+    return len(set().union(*several)) < sum(map(len, several))
 
 
 def _read_file(raw: Path, file: str, folder: Folder) -> _File:

@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
-from pipeline.dataset.described import described_source, one_split_each
+from pipeline.dataset.described import described_source, numbered, one_split_each
 from pipeline.dataset.folder import Folder, joined, list_folder
 from pipeline.dataset.locate import IMAGE_ENDINGS, is_among, stems_of
 from pipeline.dataset.recognise import Found, annotation_files, few_files, head
@@ -142,17 +142,18 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     problems.add("lists of different lengths", lengths)
     problems.add("lines without an image", dict.fromkeys(empty))
     problems.raise_if_any("line n of both must be of the same image: mend the lists")
-    counts: Counter[str] = Counter()
-    table = []
-    for image, text in rows:
-        table.append((f"{image}#{counts[image]}", image, text))
-        counts[image] += 1
+    described = [image for image, _ in rows]
+    table = {
+        "caption_id": numbered(described),
+        "image_id": described,
+        "text": [text for _, text in rows],
+    }
     shown = listing((f"{captions} with {images}" for captions, images in pairs.items()), 5)
     return described_source(
         raw,
         options,
         splits=one_split_each(raw, named),
-        captions=pd.DataFrame(table, columns=["caption_id", "image_id", "text"]),
+        captions=pd.DataFrame(table),
         remarks=[f"captions and images are taken line by line: {shown}"],
     )
 

@@ -2,7 +2,6 @@
 a list, a list under a key, a record on each line, or image names with captions as one mapping."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired
@@ -14,7 +13,7 @@ from typing_extensions import TypedDict
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.annotations import read_annotations, read_json_lines
 from pipeline.dataset.columns import IMAGE_COLUMNS, SPLIT_COLUMNS
-from pipeline.dataset.described import described_source, one_split_each
+from pipeline.dataset.described import described_source, numbered, one_split_each
 from pipeline.dataset.folder import Folder, list_folder
 from pipeline.dataset.locate import IMAGE_ENDINGS
 from pipeline.dataset.params import CorpusConfig
@@ -41,14 +40,10 @@ EXPECTED = (
 _ENDINGS = "|".join(ending[1:] for ending in IMAGE_ENDINGS)
 _MAPPING = re.compile(rf'\s*\{{\s*"([^"\\]+\.(?:{_ENDINGS}))"\s*:\s*(?:\[\s*)?"', re.IGNORECASE)
 
+_Row = tuple[str, list[str], str | None]  # an image, captions, a split
+
 Captions = str | list[str]
 Split = Annotated[Literal["train", "val", "test", "restval"] | None, BeforeValidator(as_split)]
-
-
-class _Row(NamedTuple):
-    image: str
-    texts: list[str]
-    split: str | None
 
 
 class _Keys(NamedTuple):
@@ -132,39 +127,36 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     rows: list[_Row] = []
     for file in found.files:
-        own = split_in_path(file)
-        rows += [
-            row if row.split is not None else row._replace(split=own)
-            for row in _read_file(raw / file, options.corpus)
-        ]
+        rows += _read_file(raw / file, options.corpus, split_in_path(file))
     kept = rows
     if options.corpus.restval == "drop":
-        kept = [row for row in rows if row.split != "restval"]
-    dropped = len({row.image for row in rows}) - len({row.image for row in kept})
+        kept = [row for row in rows if row[2] != "restval"]
+    dropped = len({row[0] for row in rows}) - len({row[0] for row in kept})
     splits = one_split_each(
-        raw, ((row.image, "train" if row.split == "restval" else row.split) for row in kept)
+        raw, ((image, "train" if split == "restval" else split) for image, _, split in kept)
     )
-    counts: Counter[str] = Counter()
-    captions = []
-    for row in kept:
-        for text in row.texts:
-            captions.append((f"{row.image}#{counts[row.image]}", row.image, text))
-            counts[row.image] += 1
+    described = [image for image, texts, _ in kept for _ in texts]
+    captions = {
+        "caption_id": numbered(described),
+        "image_id": described,
+        "text": [text for _, texts, _ in kept for text in texts],
+    }
     return described_source(
         raw,
         options,
         splits=splits,
-        captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
+        captions=pd.DataFrame(captions),
         remarks=(f"left out: {counted(dropped, 'image')} of split restval",) if dropped else (),
     )
 
 
-def _read_file(path: Path, config: CorpusConfig) -> list[_Row]:
-    """The records of a file; WorkbenchError names what is wrong with them."""
+def _read_file(path: Path, config: CorpusConfig, split: str | None) -> list[_Row]:
+    """The records of a file, of a split where they say no other; WorkbenchError names what is wrong
+    with them."""
     hint = f"expected is {EXPECTED}"
     if _MAPPING.match(head(path)):
         named = read_annotations(path, dict[Name, Captions], hint)
-        return [_Row(image, _as_list(texts), None) for image, texts in named.items()]
+        return [(image, _as_list(texts), split) for image, texts in named.items()]
     lists = first_records(path)
     keys = _find_keys(lists, config)
     if keys is None:
@@ -188,10 +180,10 @@ def _read_file(path: Path, config: CorpusConfig) -> list[_Row]:
     else:
         records = read_annotations(path, list[kind], hint)
     return [
-        _Row(
-            image=record[keys.image],
-            texts=[text for key in keys.captions for text in _as_list(record[key])],
-            split=record.get(keys.split),
+        (
+            record[keys.image],
+            [text for key in keys.captions for text in _as_list(record[key])],
+            record.get(keys.split) or split,
         )
         for record in records
     ]
