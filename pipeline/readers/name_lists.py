@@ -3,7 +3,7 @@
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -63,12 +63,19 @@ def _kinds(folder: Folder) -> list[Pairs]:
                 kind = _kind_of(file, begin)
                 captions = joined(other, file)
                 if kind and captions not in lists and (begin or other == place):
-                    known = kinds[other, kind].get(captions)
+                    own = kinds[_without_split_folder(other), kind]
+                    known = own.get(captions)
                     if known is None or _nearness(captions, images) > _nearness(captions, known):
-                        kinds[other, kind][captions] = images
+                        own[captions] = images
     stems = stems_of(folder)
     whole = (_of_images_here(folder, pairs, stems) for pairs in kinds.values())
-    return [pairs for pairs in whole if all(_is_text(folder, file) for file in pairs)]
+    return [pairs for pairs in whole if _are_texts(folder, pairs)]
+
+
+def _without_split_folder(folder: str) -> str:
+    """A folder, or the one above it where it holds the files of one split."""
+    above, _, name = folder.rpartition("/")
+    return above if split_in_path(name) else folder
 
 
 def _kind_of(file: str, begin: str) -> str:
@@ -111,11 +118,15 @@ def _names(folder: Folder, file: str) -> list[str]:
     return lines if are_names and not any("," in line or "\t" in line for line in lines) else []
 
 
-def _is_text(folder: Folder, file: str) -> bool:
-    """Whether a file has words on its lines, and not names of images with their captions."""
-    lines = _first_lines(folder, file)
-    tables = sum(_IMAGE.search(line) is not None for line in lines)
-    return any(map(str.isalpha, "".join(lines))) and 2 * tables < len(lines)
+def _are_texts(folder: Folder, files: Iterable[str]) -> bool:
+    """Whether files have words on their lines, and not names of images with their captions. What
+    cannot be read is left to the reading, which names it, where another file is a text."""
+    heads = list(filter(None, (_first_lines(folder, file) for file in files)))
+    return bool(heads) and all(
+        any(map(str.isalpha, "".join(lines)))
+        and 2 * sum(_IMAGE.search(line) is not None for line in lines) < len(lines)
+        for lines in heads
+    )
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
