@@ -7,7 +7,7 @@ that a folder with many large files is known in a second; `read` then names ever
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,12 @@ def quality(found: Found, stems: set[str]) -> tuple[bool, int, bool, bool]:
 
 
 def annotation_files(
-    raw: Path, options: Options, folder: Folder, recognise: Recogniser, expected: str
+    raw: Path,
+    options: Options,
+    folder: Folder,
+    recognise: Recogniser,
+    expected: str,
+    published: Sequence[str] = (),
 ) -> Found:
     """The files that a reader reads: those that corpus.annotations names, or the best it knows.
 
@@ -68,10 +73,11 @@ def annotation_files(
         folder: the files of `raw`.
         recognise: the reader's.
         expected: what the reader can read, for messages.
+        published: globs, in lower case, of the names that the dataset's authors gave their files.
 
     Returns:
-        One find. A file that is named is taken without a look at what is in it: reading names what
-        is wrong with it.
+        One find. A file that is named, or has a published name where there is nothing better, is
+        taken whatever is in it: reading says what is wrong with it.
 
     Raises:
         WorkbenchError: no such file, none that the reader knows, or several that are equally good.
@@ -91,6 +97,8 @@ def annotation_files(
         }
         folder = Folder(raw, inside)
     finds = recognise(folder)
+    if not finds and published:
+        finds = [Found((file,)) for file in folder.matching(*published)[:1]]
     if not finds:
         raise WorkbenchError(
             f"{raw if name is None else raw / name}: no annotation file; looked for {expected}",

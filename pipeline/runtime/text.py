@@ -5,7 +5,7 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -49,10 +49,13 @@ class Problems:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name is a plain relative path: no root, no `..`, no backslash, no control codes."""
-    path = PurePosixPath(name)
-    plain = not path.is_absolute() and ".." not in path.parts and path.as_posix() == name
-    return plain and name != "." and "\\" not in name and is_plain(name)
+    """Whether a name is a plain relative path: no root, no `..`, no `.`, nothing empty between two
+    slashes, no backslash, no control codes."""
+    if not name or "\\" in name or not is_plain(name):
+        return False
+    if "/" not in name:
+        return name not in (".", "..")
+    return all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def is_plain(name: str) -> bool:
