@@ -12,7 +12,7 @@ from pipeline.runtime.errors import counted
 SMALLEST = 0.01  # share of the letters, of a script that is named
 LONG = 20  # characters of a caption that has more than one word in any language
 OFTEN = 0.1  # share of captions, from which a fault of the words is spoken of
-RARELY = 0.01  # the same for letters that are no letters
+RARELY = 0.01  # the same for damaged letters; share of words from which characters are spoken of
 MOST = 0.5  # share of words of one letter, which no language has
 COMPARED = 1000  # captions whose words are cut a second time
 SHOWN = 40  # characters of an example
@@ -31,11 +31,16 @@ def describe_captions(captions: pd.DataFrame) -> list[str]:
     texts: list[str] = captions["text"].tolist()
     tokens: list[Sequence[str]] = captions["tokens"].tolist()
     lengths = [len(words) for words in tokens]
-    mean = sum(lengths) / len(lengths)
+    total = sum(lengths)
+    words = Counter(word for row in tokens for word in row)
+    characters = Counter({word: n for word, n in words.items() if is_character(word)})
+    line = f"captions: {scripts_of(texts)}, {total / len(lengths):.1f} words each"
+    if characters.total() >= RARELY * total:
+        line += "; a character is a word where a script has no blanks"
     return [
-        f"captions: {scripts_of(texts)}, {mean:.1f} words each",
+        line,
         *_single_words(texts, lengths),
-        *_single_letters(tokens),
+        *_single_letters(words - characters),
         *_wrong_encoding(texts),
         *_other_words(texts, tokens),
     ]
@@ -78,12 +83,10 @@ def _single_words(texts: Sequence[str], lengths: Sequence[int]) -> list[str]:
     ]
 
 
-def _single_letters(tokens: Sequence[Sequence[str]]) -> list[str]:
-    """A warning where most words of a script with blanks are one letter."""
-    words = Counter(word for row in tokens for word in row)
-    spaced = {word: number for word, number in words.items() if not is_character(word)}
-    single = sum(number for word, number in spaced.items() if len(word) == 1 and word.isalpha())
-    total = sum(spaced.values())
+def _single_letters(words: Counter[str]) -> list[str]:
+    """A warning where most words are one letter. words: those of scripts with blanks."""
+    single = sum(number for word, number in words.items() if len(word) == 1 and word.isalpha())
+    total = words.total()
     if single <= MOST * total:
         return []
     return [

@@ -95,7 +95,7 @@ def test_captions_without_blanks_make_words_and_the_stage_says_the_script(worksp
         detector={"weights": "random"},
     )
     process = run_stage("prepare_corpus", "--raw", "photos", "--output", "out", cwd=workspace)
-    assert "captions: Han script, 7.0 words each\n" in process.stderr
+    assert "captions: Han script, 7.0 words each; a character is a word" in process.stderr
     assert "warning" not in process.stderr
     captions = load_captions(workspace / "out" / "captions.parquet")
     assert list(captions["tokens"][0]) == ["一", "只", "黑", "狗", "在", "河", "边"]

@@ -32,7 +32,9 @@ def test_scripts_are_named_by_their_share_of_letters(text, scripts):
 def test_words_per_caption_are_counted_without_a_warning():
     assert lines("A dog.", "Un chien noir court.") == ["captions: Latin script, 3.0 words each"]
     chinese = ["一个男孩在河边看着一只黑狗"] * 2
-    assert lines(*chinese) == ["captions: Han script, 13.0 words each"]
+    assert lines(*chinese) == [
+        "captions: Han script, 13.0 words each; a character is a word where a script has no blanks"
+    ]
 
 
 def test_long_captions_of_one_word_are_named():

@@ -4,6 +4,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from corpora import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from reader_cases import options
@@ -98,6 +99,15 @@ def test_words_of_other_languages(text, words):
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_letters_in_parts_are_the_same_letters(text, words, form):
     assert tokenise(unicodedata.normalize(form, text)) == tokenise(text)
+
+
+def test_the_table_of_the_docs_is_right():
+    table = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8").split("| rule |")[1]
+    rows = [line.split("|")[1:3] for line in table.split("\n\n")[0].splitlines()[2:]]
+    assert len(rows) >= 8
+    for row in rows:
+        text, words = (re.findall("`(.+?)`", cell) for cell in row)
+        assert tokenise(" ".join(text)) == words
 
 
 @pytest.mark.parametrize(
