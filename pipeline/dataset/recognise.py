@@ -69,7 +69,7 @@ def annotation_files(
     folder: Folder,
     recognise: Recogniser,
     expected: str,
-    likely: Sequence[str] = (),
+    published: Sequence[str] = (),
 ) -> Found:
     """The files that a reader reads: those that corpus.annotations names, or the best it knows.
 
@@ -79,12 +79,12 @@ def annotation_files(
         folder: the files of `raw`.
         recognise: the reader's.
         expected: what the reader can read, for messages.
-        likely: globs of file names in lower case: where the reader knows none and one file alone
-            has such a name, that is meant.
+        published: globs, in lower case, of the names that the dataset's authors gave their files.
 
     Returns:
-        One find. A file that is named, or meant, is taken without a look at what is in it: reading
-        names what is wrong with it.
+        One find. A file that is named is taken whatever is in it, and where there is nothing better
+        one that has a published name, or is the only one with the ending of these: reading says
+        what is wrong with it.
 
     Raises:
         WorkbenchError: no such file, none that the reader knows, or several that are equally good.
@@ -106,9 +106,10 @@ def annotation_files(
         folder = Folder(raw, inside)
     finds = recognise(folder)
     if not finds:
-        others = few_files(folder, *likely)
-        if len(others) == 1:
-            return Found((others[0],))
+        others = few_files(folder, *{f"*{Path(name).suffix}" for name in published})
+        meant = folder.matching(*published) or (others if len(others) == 1 else [])
+        if meant:
+            return Found((meant[0],))
         among = f", among {listing(others, 5)}" if others else ""
         place = raw if name is None else raw / name
         raise WorkbenchError(

@@ -32,7 +32,7 @@ from pipeline.runtime.text import Problems
 EXPECTED = (
     "JSON in MS-COCO's form: images with id and file_name, annotations with image_id and caption"
 )
-_PUBLISHED = re.compile(r"captions_(train|val)20\d\d\.json")
+PUBLISHED = ("captions_train20??.json", "captions_val20??.json")
 _FOLDER = re.compile(r"(?<![a-z])(train|val|test|dev)(20\d\d)?(?![a-z0-9])")
 
 
@@ -64,6 +64,7 @@ class _File:
 
 def recognise(folder: Folder) -> list[Found]:
     """JSON files with a list of images and one of captions; files of several splits together."""
+    published = set(folder.matching(*PUBLISHED))
     names = {}
     for file in few_files(folder, "*.json"):
         path = folder.root / file
@@ -78,7 +79,7 @@ def recognise(folder: Folder) -> list[Found]:
             files=files,
             names=tuple(name for file in files for name in names[file]),
             has_splits=len(files) > 1,
-            is_published=all(_PUBLISHED.fullmatch(Path(file).name) for file in files),
+            is_published=published.issuperset(files),
         )
         for files in files_by_split(names)
     ]
@@ -96,7 +97,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         folder=folder,
         recognise=recognise,
         expected=EXPECTED,
-        likely=("*.json",),
+        published=PUBLISHED,
     )
     files = {file: _read_file(raw, file, folder) for file in found.files}
     named = one_split_each(

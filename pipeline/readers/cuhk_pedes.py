@@ -29,7 +29,7 @@ from pipeline.runtime.section import Name
 from pipeline.runtime.text import Problems
 
 EXPECTED = "a JSON file of records with id, file_path (or img_path) and captions, as reid_raw.json"
-PUBLISHED = ("reid_raw.json", "ICFG-PEDES.json", "data_captions.json")
+PUBLISHED = ("reid_raw.json", "icfg-pedes.json", "data_captions.json", "caption_all.json")
 HELD_OUT = 1000  # persons, for validation as for test
 
 
@@ -53,7 +53,7 @@ def recognise(folder: Folder) -> list[Found]:
                     files=(file,),
                     names=values_in_head(path, key),
                     has_splits="split" in record,
-                    is_published=path.name in PUBLISHED,
+                    is_published=path.name.lower() in PUBLISHED[:-1],
                 )
             )
     return found
@@ -71,7 +71,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         folder=folder,
         recognise=recognise,
         expected=EXPECTED,
-        likely=("*.json",),
+        published=PUBLISHED,
     )
     remarks = []
     others = [find for find in recognise(folder) if find != found]

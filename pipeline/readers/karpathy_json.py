@@ -1,7 +1,6 @@
 """Karpathy's dataset_flickr8k.json, dataset_flickr30k.json, dataset_coco.json, and files like them:
 records of images with filename and sentences, whatever the file's name is."""
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -25,7 +24,7 @@ from pipeline.runtime.errors import counted
 from pipeline.runtime.section import Name
 
 EXPECTED = "a JSON file of records with filename and sentences, as dataset_flickr8k.json has them"
-_PUBLISHED = re.compile(r"dataset(_\w+)?\.json")
+PUBLISHED = ("dataset.json", "dataset_flickr*k.json", "dataset_coco.json", "dataset_rsi*.json")
 
 
 class _Sentence(TypedDict):
@@ -49,6 +48,7 @@ class _Dataset(TypedDict):
 
 def recognise(folder: Folder) -> list[Found]:
     """JSON files with a list of records that have filename and sentences."""
+    published = folder.matching(*PUBLISHED)
     found = []
     for file in few_files(folder, "*.json"):
         path = folder.root / file
@@ -59,7 +59,7 @@ def recognise(folder: Folder) -> list[Found]:
                     files=(file,),
                     names=values_in_head(path, "filename"),
                     has_splits="split" in record,
-                    is_published=_PUBLISHED.fullmatch(path.name) is not None,
+                    is_published=file in published,
                 )
             )
     return found
@@ -83,7 +83,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         folder=list_folder(raw),
         recognise=recognise,
         expected=EXPECTED,
-        likely=("*.json",),
+        published=PUBLISHED,
     )
     path = raw / found.files[0]
     hint = "expected is the format of Karpathy's dataset_*.json"

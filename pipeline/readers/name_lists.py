@@ -45,7 +45,7 @@ def _found(folder: Folder, pairs: Pairs) -> Found:
     return Found(
         files=(*pairs, *dict.fromkeys(pairs.values())),
         names=tuple(names),
-        has_splits="test" in map(split_in_path, pairs.values()),
+        has_splits={"train", "test"} <= set(map(split_in_path, pairs.values())),
     )
 
 

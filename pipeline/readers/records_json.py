@@ -33,6 +33,7 @@ from pipeline.dataset.table import caption_places
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.section import Name
 
+PUBLISHED = ("flickr30k_train.json", "coco_karpathy_train.json")
 FILES = ("*.json", "*.jsonl", "*.ndjson")
 EXPECTED = (
     'JSON of records with an image and its caption, as [{"image": "1.jpg", "caption": "..."}]'
@@ -123,7 +124,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         folder=list_folder(raw),
         recognise=recognise,
         expected=EXPECTED,
-        likely=FILES,
+        published=PUBLISHED,
     )
     rows: list[_Row] = []
     for file in found.files:

@@ -49,10 +49,13 @@ class Problems:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name is a plain relative path: no root, no `..`, no backslash, no control codes."""
-    parts = name.split("/")
-    is_relative = "" not in parts and "." not in parts and ".." not in parts
-    return is_relative and "\\" not in name and is_plain(name)
+    """Whether a name is a plain relative path: no root, no `..`, no `.`, nothing empty between two
+    slashes, no backslash, no control codes."""
+    if not name or "\\" in name or not is_plain(name):
+        return False
+    if "/" not in name:
+        return name not in (".", "..")
+    return all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def is_plain(name: str) -> bool:

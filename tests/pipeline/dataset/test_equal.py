@@ -63,7 +63,7 @@ def test_no_copies_no_word(tmp_path):
 
 
 def test_the_best_recall_with_repeated_captions():
-    """Two captions of two images each and one of its own: 1/2 of four and all of one can be right."""
+    """Four captions of two images each can be right half the time, the fifth always."""
     captions = pd.DataFrame(
         {
             "image_id": ["a", "b", "a", "b", "a", "c"],

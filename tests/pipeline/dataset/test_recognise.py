@@ -79,24 +79,26 @@ def test_files_for_each_image_are_not_all_looked_at(tmp_path, monkeypatch):
     assert few_files(folder, "*.json") == ["one.json", *(f"many/{n}.json" for n in range(3))]
 
 
-def test_the_only_file_that_can_be_meant_is_read_to_say_what_is_wrong(tmp_path):
-    def find(*likely):
+def test_the_file_that_can_be_meant_is_read_to_say_what_is_wrong(tmp_path):
+    def find():
         return annotation_files(
             raw=tmp_path,
             options=options(),
             folder=list_folder(tmp_path),
             recognise=lambda folder: [],
             expected="captions",
-            likely=likely,
+            published=("dataset_*.json",),
         )
 
+    with pytest.raises(WorkbenchError, match="looked for captions\nset raw"):
+        find()
     (tmp_path / "a.json").touch()
-    assert find("*.json") == Found(("a.json",))
+    assert find() == Found(("a.json",))
     (tmp_path / "b.json").touch()
     with pytest.raises(WorkbenchError, match=r"looked for captions, among a\.json, b\.json"):
-        find("*.json")
-    with pytest.raises(WorkbenchError, match="looked for captions\nset raw"):
-        find("*.csv")
+        find()
+    (tmp_path / "dataset_b.json").touch()
+    assert find() == Found(("dataset_b.json",))
 
 
 JSON = st.recursive(
