@@ -16,6 +16,7 @@ from pipeline.runtime.text import Problems, read_text
 _WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}
 _SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words} | {"test": "test"}
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
+SPLIT_WORDS = tuple(_SPLIT_OF)
 
 LINES_LOOKED_AT = 100
 _LISTS = {

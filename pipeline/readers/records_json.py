@@ -2,7 +2,7 @@
 a list, a list under a key, a record on each line, or image names with captions as one mapping."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 
@@ -28,7 +28,7 @@ from pipeline.dataset.recognise import (
     values_in_head,
 )
 from pipeline.dataset.source import Options, Source
-from pipeline.dataset.splits import as_split, split_in_path
+from pipeline.dataset.splits import SPLIT_WORDS, as_split, split_in_path, split_named
 from pipeline.dataset.table import caption_places
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.section import Name
@@ -63,14 +63,14 @@ def recognise(folder: Folder) -> list[Found]:
     for file in few_files(folder, *FILES):
         path = folder.root / file
         records = first_records(path)
-        keys = _find_keys(records, CorpusConfig())
+        keys = next(iter(_find_keys(records, CorpusConfig())), None)
         mapping = _MAPPING.match(head(path))
         if mapping is not None:
             names[file] = (mapping[1],)
             has_split[file] = False
         elif keys is not None and not is_person(records[keys.records]):
             names[file] = values_in_head(path, keys.image)
-            has_split[file] = keys.split in records[keys.records]
+            has_split[file] = bool(split_named(keys.records)) or keys.split in records[keys.records]
     return [
         Found(
             files=files,
@@ -81,27 +81,31 @@ def recognise(folder: Folder) -> list[Found]:
     ]
 
 
-def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -> _Keys | None:
-    """The keys of a file by the first record of its lists; None where no list fits."""
-    for key, record in records.items():
-        images = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
-        if key == "annotations":  # MS-COCO's form has ids of images there, and not their names
-            images = [name for name in images if name != "image_id"]
-        image = config.image_field or next(iter(images), None)
-        texts = [name for name, value in record.items() if _is_texts(value) and name != image]
-        captions = tuple(texts[place] for place in caption_places(texts))
-        if config.caption_field is not None:
-            captions = (config.caption_field,)
-        if image is not None and image in record and captions and captions[0] in record:
-            # a column `split` always means that; others, such as `set`, if they say such a word
-            splits = [
-                name
-                for name in SPLIT_COLUMNS
-                if _is_text(record.get(name))
-                and (name == SPLIT_COLUMNS[0] or as_split(record[name]) in SPLITS)
-            ]
-            return _Keys(key, image, captions, next(iter(splits), SPLIT_COLUMNS[0]))
-    return None
+def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -> list[_Keys]:
+    """The keys of every list of a file, by its first record, that has images and captions."""
+    found = (_keys_of(key, record, config) for key, record in records.items())
+    return [keys for keys in found if keys is not None]
+
+
+def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys | None:
+    images = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
+    if key == "annotations":  # MS-COCO's form has ids of images there, and not their names
+        images = [name for name in images if name != "image_id"]
+    image = config.image_field or next(iter(images), None)
+    texts = [name for name, value in record.items() if _is_texts(value) and name != image]
+    captions = tuple(texts[place] for place in caption_places(texts))
+    if config.caption_field is not None:
+        captions = (config.caption_field,)
+    if image is None or image not in record or not captions or captions[0] not in record:
+        return None
+    # a column `split` always means that; others, such as `set`, if they say such a word
+    splits = [
+        name
+        for name in SPLIT_COLUMNS
+        if _is_text(record.get(name))
+        and (name == SPLIT_COLUMNS[0] or as_split(record[name]) in SPLITS)
+    ]
+    return _Keys(key, image, captions, next(iter(splits), SPLIT_COLUMNS[0]))
 
 
 def _is_text(value: object) -> bool:
@@ -159,14 +163,20 @@ def _read_file(path: Path, config: CorpusConfig, split: str | None) -> list[_Row
         named = read_annotations(path, dict[Name, Captions], hint)
         return [(image, _as_list(texts), split) for image, texts in named.items()]
     lists = first_records(path)
-    keys = _find_keys(lists, config)
-    if keys is None:
+    found = _find_keys(lists, config)
+    if len(found) > 1 and not all(split_named(keys.records) for keys in found):
+        raise WorkbenchError(
+            f"{path}: several lists of captions: {listing(keys.records for keys in found)}",
+            "keep one of them in the file, or call them train, val and test",
+        )
+    if not found:
         read_annotations(path, Any, hint)  # what is no JSON at all is named with its line
         shown = listing(f"{key or 'its records'} with {listing(own)}" for key, own in lists.items())
         raise WorkbenchError(
             f"{path}: no records with an image and a caption; it has {shown or 'no records'}",
             f"{hint}; corpus.image_field and corpus.caption_field name other keys",
         )
+    keys = found[0]
     # of several captions (caption_0, caption_1, ...) some images have fewer
     captions = Captions if len(keys.captions) == 1 else Captions | None
     fields = {keys.image: Name, keys.split: NotRequired[Split]} | dict.fromkeys(
@@ -174,12 +184,30 @@ def _read_file(path: Path, config: CorpusConfig, split: str | None) -> list[_Row
     )
     kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
     if keys.records:
-        whole: Any = TypedDict("File", {keys.records: list[kind]})  # type: ignore[misc]
-        records = read_annotations(path, whole, hint)[keys.records]
-    elif head(path).lstrip().startswith("{"):
+        return _of_lists(path, keys, kind, split, hint)
+    if head(path).lstrip().startswith("{"):
         records = read_json_lines(path, kind, hint)
     else:
         records = read_annotations(path, list[kind], hint)
+    return _rows(records, keys, split)
+
+
+def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) -> list[_Row]:
+    """The records of a file that has its list under a key, or one under the name of each split."""
+    names: tuple[str, ...] = ()
+    if split_named(keys.records):
+        names = tuple(word for word in SPLIT_WORDS if word != keys.records)
+    lists = {keys.records: list[kind]} | dict.fromkeys(names, NotRequired[list[kind]])
+    whole_kind: Any = TypedDict("File", lists)  # type: ignore[misc]
+    whole = read_annotations(path, whole_kind, hint)
+    return [
+        row
+        for name, records in whole.items()
+        for row in _rows(records, keys, split_named(name) or split)
+    ]
+
+
+def _rows(records: Iterable[Mapping[str, Any]], keys: _Keys, split: str | None) -> list[_Row]:
     return [
         (
             record[keys.image],

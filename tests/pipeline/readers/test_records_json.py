@@ -118,6 +118,24 @@ def test_the_records_say_the_split(raw, capsys):
     assert read_all("records_json", raw).images["split"].tolist()[2:] == ["val", "test"]
 
 
+def test_a_list_for_each_split(raw):
+    """However far into the file they lie."""
+    by_split = dict(zip(("train", "val", "test"), (NAMES[:2], NAMES[2:3], NAMES[3:]), strict=True))
+    value = {
+        split: [{"image": name, "caption": TEXTS[name]} for name in names]
+        for split, names in by_split.items()
+    }
+    value["train"][1]["more"] = "x" * (1 << 20)
+    write(raw, "captions.json", value)
+    corpus = read_all("auto", raw)
+    assert corpus.images["split"].tolist() == ["train", "train", "val", "test"]
+    assert texts_of(corpus)["d.jpg"] == TEXTS["d.jpg"]
+    del value["train"][1]["more"]
+    write(raw, "captions.json", {f"my_{split}": own for split, own in value.items()})
+    said = refusal(read_all, "auto", raw)
+    assert "several lists of captions: my_train, my_val, my_test" in said
+
+
 def test_an_image_is_in_one_split(raw):
     write_blip(raw)
     write(raw, "flickr30k_val.json", [{"image": "flickr30k-images/d.jpg", "caption": "A."}])
