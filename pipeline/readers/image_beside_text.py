@@ -93,7 +93,8 @@ def _folder(raw: Path, name: str | None, key: str) -> str:
 
 
 def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
-    """The text of every image: the one beside it, else the only one of its name in any folder."""
+    """The text of every image: the one beside it, else the only one of its name in another folder,
+    of several the one with the most folders in common: images/train/1.jpg, texts/train/1.txt."""
     images = [
         path
         for path in folder
@@ -111,9 +112,20 @@ def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
         for text in folder:
             if text.startswith(texts_in) and text.lower().endswith(ending):
                 stem = text[: -len(ending)]
-                _give(pairs, text, beside.get(stem) or elsewhere[stem.rpartition("/")[2]])
+                images_of_name = elsewhere.get(stem.rpartition("/")[2], [])
+                _give(pairs, text, beside.get(stem) or _nearest(text, images_of_name))
     pairs.images_alone = [image for image in images if image not in pairs.texts]
     return pairs
+
+
+def _nearest(text: str, images: Sequence[str]) -> Sequence[str]:
+    """The image with the most folders of the text's path; none where several have as many."""
+    if len(images) < 2:
+        return images
+    folders = set(text.split("/")[:-1])
+    shared = [len(folders & set(image.split("/")[:-1])) for image in images]
+    best = [image for image, number in zip(images, shared, strict=True) if number == max(shared)]
+    return best if len(best) == 1 else []
 
 
 def _give(pairs: _Pairs, text: str, images: Sequence[str]) -> None:

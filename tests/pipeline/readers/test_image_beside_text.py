@@ -73,6 +73,19 @@ def test_other_places_and_endings_of_texts(raw, ending):
     assert texts_of(read_all("auto", raw)) == {name: [f"This is {name}"] for name in NAMES}
 
 
+def test_folders_of_texts_beside_folders_of_images(tmp_path):
+    """With the same names in each of them."""
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *(f"{split}/same.jpg" for split in ("train", "val", "test")))
+    for split in ("train", "val", "test"):
+        write(raw, {f"texts/{split}/same.txt": f"A {split} image."})
+    write(raw, {"notes/same.txt": "None of the three."})
+    corpus = read_all("auto", raw)
+    assert texts_of(corpus) == {
+        f"images/{split}/same.jpg": [f"A {split} image."] for split in ("train", "val", "test")
+    }
+
+
 def test_what_has_no_other_half_is_counted(raw, capsys):
     save_images(raw / "more", "alone.jpg")
     write(raw, {"README.txt": "Photos.", "IMG_1.caption": "Another.", "notes/todo.txt": "x"})
