@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_parquet
 
-from pipeline.readers.parquet_shards import read_rows
+from pipeline.dataset.rows import find_columns, read_rows
+from pipeline.readers.parquet_shards import FORMAT
 from pipeline.runtime.errors import WorkbenchError
 
 JPG = [image_bytes(n) for n in range(8)]
@@ -110,7 +111,11 @@ def test_columns_are_found_or_chosen(tmp_path, columns, cells, changed):
         ({"a": TEXT}, {}, "no column of image bytes: a (string); set corpus.image_field"),
         ({"a": BYTES, "b": BYTES}, {}, "several columns of image bytes: a (binary), b (binary)"),
         ({"image": IMAGE}, {"image_field": "img"}, "no column 'img' of image bytes"),
-        ({"image": IMAGE, "caption": pa.int64()}, {}, "no column caption or captions or text or"),
+        (
+            {"image": IMAGE, "caption": pa.int64()},
+            {},
+            "no column caption or captions or comment or",
+        ),
         ({"image": IMAGE}, {"caption_field": "alt"}, "no column alt of text"),
         ({"image": BYTES, "caption": BYTES}, {"image_field": "image"}, "no column caption or"),
     ],
@@ -133,7 +138,7 @@ def test_captions_without_image_bytes_are_named_and_may_be_left_out(raw):
     third(raw, image(None), image(b"", "8.jpg"), image(b"GIF", "9.jpg"), image(None, None))
     message = refusal(raw)
     for case in [
-        "cannot be used (4): train/7.jpg (no image in the shard)",
+        "cannot be used (4): train/7.jpg (no image in the shard, and no file of its name below raw",
         "train/8.jpg (empty file)",
         "train/9.jpg (not an image",
         "train/data/train-00002-of-00003-row-3 (no image in the shard)",
@@ -144,9 +149,34 @@ def test_captions_without_image_bytes_are_named_and_may_be_left_out(raw):
     assert len(corpus.rejects) == 4
 
 
-def test_one_path_for_two_images_is_refused(raw):
-    message = refusal(third(raw, image(JPG[7], "0.jpg")))
-    assert "paths of more than one image (1): 'train/0.jpg'" in message
+def digest_of(number):
+    return hashlib.sha256(JPG[number]).hexdigest()[:12]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_different_images_with_one_name_are_told_apart_by_their_digests(raw, capsys, turned):
+    """Hugging Face keeps the last part of a path alone. The ids do not depend on the order."""
+    rows = [row(7, "A cow."), row(6, "A pig."), row(7, "A calf.")]
+    for values in rows:
+        values["image"]["path"] = "a/0.x.jpg"
+    third(raw, *(reversed(rows) if turned else rows))
+    corpus = read_all("parquet_shards", raw)
+    texts = texts_of(corpus)
+    assert sorted(texts[f"train/a/0.x-{digest_of(7)}.jpg"]) == ["A calf.", "A cow."]
+    assert texts[f"train/a/0.x-{digest_of(6)}.jpg"] == ["A pig."]
+    assert files_of(corpus)[f"train/a/0.x-{digest_of(7)}.jpg"] == JPG[7]
+    assert "train/a/0.x.jpg" not in texts
+    assert texts["train/0.jpg"] == ["A dog.", "A brown dog."]
+    own = corpus.captions[corpus.captions["image_id"] == f"train/a/0.x-{digest_of(6)}.jpg"]
+    assert own["caption_id"].tolist() == [f"train/a/0.x-{digest_of(6)}.jpg#0"]
+    said = capsys.readouterr().err
+    assert "different images with one name: 1 name; a part of the digest tells" in said
+
+
+def test_a_name_that_another_image_s_digest_makes_is_refused(raw):
+    rows = [image(JPG[7], "0.jpg"), image(JPG[6], f"0-{digest_of(7)}.jpg")]
+    message = refusal(third(raw, *rows))
+    assert f"paths of more than one image (1): 'train/0-{digest_of(7)}.jpg'" in message
 
 
 def test_captions_that_are_missing_or_empty(raw):
@@ -168,7 +198,8 @@ def test_a_small_file_of_one_large_value_takes_the_memory_of_that_value(tmp_path
     assert path.stat().st_size < 20_000
     before = pa.total_allocated_bytes()
     most = 0
-    for values in read_rows(path, options().corpus):
+    columns = find_columns(FORMAT.read_schema(path), options().corpus)
+    for values in read_rows(FORMAT, path, columns):
         assert len(values.data) == 1_000_000
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 10_000_000
