@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from pyarrow.parquet import RowGroupMetaData
 
-MOST_BYTES = 1 << 28  # of all pages of some columns of a row group, unpacked
+MOST_BYTES = 1 << 26  # of all pages of some columns of a row group, unpacked
 MOST_VALUES = 1 << 22  # in one column of it
 MOST_PAGES = 10_000
 LONGEST_HEADER = 1 << 16  # bytes
