@@ -8,8 +8,8 @@ brings boxes that a detector can learn from. It may offer `recognise(folder) -> 
 A list of extended positives is a file of pipeline/positives that offers `read(place, threshold)`:
 its pairs with grade, i2t, t2i and either image_id and caption_id (it sets OWN_IDS = True) or image
 and caption, MS-COCO's numbers. `corpus.positives` names it. Without `corpus.positives_path` its
-place is `installed()`; one that has no such function sets NEEDS_PATH = True. One that is made of the
-corpus itself sets FROM_CORPUS = True and offers `read(corpus)`.
+place is `installed()`; one that has no such function sets NEEDS_PATH = True. One that is made of
+the corpus itself sets FROM_CORPUS = True and offers `read(corpus)`.
 """
 
 from pipeline.runtime.registry import Registry

@@ -7,7 +7,7 @@ that a folder with many large files is known in a second; `read` then names ever
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pipeline.dataset.locate import is_among, stems_of
 from pipeline.dataset.source import Options, find_in_raw, require_folder
 from pipeline.dataset.splits import split_in_path, without_split
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import decode_text
 
 LOOKED_AT = 1 << 20  # bytes at the beginning of a file
 _LIST = re.compile(r'(?:^\s*|"(\w+)"\s*:\s*)\[\s*(?=\{)')
@@ -57,7 +58,12 @@ def quality(found: Found, stems: set[str]) -> tuple[bool, int, bool, bool]:
 
 
 def annotation_files(
-    raw: Path, options: Options, folder: Folder, recognise: Recogniser, expected: str
+    raw: Path,
+    options: Options,
+    folder: Folder,
+    recognise: Recogniser,
+    expected: str,
+    published: Sequence[str] = (),
 ) -> Found:
     """The files that a reader reads: those that corpus.annotations names, or the best it knows.
 
@@ -67,10 +73,11 @@ def annotation_files(
         folder: the files of `raw`.
         recognise: the reader's.
         expected: what the reader can read, for messages.
+        published: globs, in lower case, of the names that the dataset's authors gave their files.
 
     Returns:
-        One find. A file that is named is taken without a look at what is in it: reading names what
-        is wrong with it.
+        One find. A file that is named, or has a published name where there is nothing better, is
+        taken whatever is in it: reading says what is wrong with it.
 
     Raises:
         WorkbenchError: no such file, none that the reader knows, or several that are equally good.
@@ -90,6 +97,8 @@ def annotation_files(
         }
         folder = Folder(raw, inside)
     finds = recognise(folder)
+    if not finds and published:
+        finds = [Found((file,)) for file in folder.matching(*published)[:1]]
     if not finds:
         raise WorkbenchError(
             f"{raw if name is None else raw / name}: no annotation file; looked for {expected}",
@@ -133,12 +142,12 @@ def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def head(path: Path) -> str:
-    """The beginning of a file as text, without a byte-order mark; empty where it is no UTF-8."""
+    """The beginning of a file as text (`decode_text`); empty where it is none."""
     with open(path, "rb") as file:
         data = file.read(LOOKED_AT)
     for cut in range(4):  # the last character may be cut
         try:
-            return data[: len(data) - cut].decode("utf-8-sig")
+            return decode_text(data[: len(data) - cut])
         except UnicodeDecodeError:
             continue
     return ""

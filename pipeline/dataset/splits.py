@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.source import Options
-from pipeline.runtime.errors import WorkbenchError, counted
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_text
 
 _WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}
@@ -169,8 +169,9 @@ def settled_splits(
     names = {split for split in named.values() if split is not None}
     remarks: tuple[str, ...] = ()
     if names and None in named.values():
-        without = sum(split is None for split in named.values())
-        remarks = (f"left out: {counted(without, 'image')} without a split",)
+        without = [image for image, split in named.items() if split is None]
+        shown = f"{counted(len(without), 'image')} in no split ({listing(without, 3)})"
+        remarks = (f"left out: {shown}",)
         named = {image: split for image, split in named.items() if split is not None}
     if names == set(SPLITS):
         return {image: str(split) for image, split in named.items()}, remarks

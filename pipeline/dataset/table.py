@@ -9,12 +9,15 @@ their commas: the rest of such a line is the caption, where the caption is the l
 
 import ast
 import csv
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+import pandas as pd
 
 from pipeline.dataset.columns import CAPTION_COLUMNS, IMAGE_COLUMNS, SPLIT_COLUMNS
 from pipeline.dataset.locate import IMAGE_ENDINGS
@@ -54,21 +57,6 @@ class Form:
     number: int | None = None
     has_header: bool = True
     described: str = ""
-
-
-@dataclass(frozen=True)
-class CaptionRow:
-    """One caption: the image as the table names it, the text, and what else the line says.
-
-    number: the caption's number among those of its image, None where the table has none. split: as
-    the table writes it, None for a table without such a column. line: where it begins, from 1.
-    """
-
-    image: str
-    text: str
-    number: int | None
-    split: str | None
-    line: int
 
 
 def find_form(text: str) -> Form | None:
@@ -165,15 +153,16 @@ def first_images(text: str) -> list[str]:
     return [cells[form.image].strip() for _, cells in rows if len(cells) == form.width]
 
 
-def read_captions(path: Path) -> list[CaptionRow]:
-    """All captions of a table.
+def read_captions(path: Path) -> pd.DataFrame:
+    """All captions of a table, in the order of the file.
 
     Args:
         path: a file in UTF-8, or in UTF-16 with its mark.
 
     Returns:
-        The captions in the order of the file. A cell that holds a list of texts, as pandas writes
-        one, gives each of them.
+        Columns image (as the table names it), text, number (the caption's among those of its
+        image, -1 where the table has none) and split (as the table writes it, "" where it has
+        none). A cell that holds a list of texts, as pandas writes one, gives a row for each.
 
     Raises:
         WorkbenchError: the file is no table of captions, or lines cannot be read; they are named.
@@ -188,46 +177,112 @@ def read_captions(path: Path) -> list[CaptionRow]:
             ", nor an image's file and a caption",
             "write a first line that names the columns, such as image,caption",
         )
+    cells = quick_cells(text, form)
+    if cells is None or not _are_sound(cells, form).all():
+        cells = exact_cells(text, form)
+    sound = _are_sound(cells, form)
     problems = Problems(str(path))
-    rows: list[CaptionRow] = []
-    faulty: list[int] = []
+    problems.add(f"lines not of the form {form.described}, numbers", cells.index[~sound])
+    quotes = ", or put quotes around fields that hold a separator" if form.separator else ""
+    problems.raise_if_any(f"mend these lines{quotes}")
+    return _captions_in(cells, form)
+
+
+def quick_cells(text: str, form: Form) -> pd.DataFrame | None:
+    """The cells of a table as pandas reads them, or None where its quotes need a closer look.
+
+    Args:
+        text: the whole table.
+        form: that of the table.
+
+    Returns:
+        A column of texts for each field, by its place; a missing field is not a text.
+    """
+    if not form.separator or "\0" in text or text.count("\r") != text.count("\r\n"):
+        return None
+    lines = _lines(text[: 1 << 20])
+    first = _first_row(lines, form)
+    beside = re.escape(form.separator)
+    if '"' in text and re.search(rf'(?<![{beside}\n" ])"(?![{beside}\r\n"])', text):
+        return None
+    plain = text.replace("\r\n", "\n")
+    body = plain[sum(len(line) + 1 for line in lines[:first]) :]
+    header = form.separator.join(f"c{place}" for place in range(form.width))
+    try:
+        rows = csv.reader(io.StringIO(body), delimiter=form.separator, skipinitialspace=True)
+        if len(next(filter(None, rows), [])) != form.width:
+            return None  # pandas would take a longer first row for an index
+        cells = pd.read_csv(
+            io.StringIO(f"{header}\n{body}"),
+            sep=form.separator,
+            dtype=str,
+            keep_default_na=False,
+            skipinitialspace=True,
+            engine="c",
+        )
+    except (ValueError, OverflowError, csv.Error):  # ParserError is a ValueError
+        return None
+    cells.columns = range(form.width)
+    for place in range(form.width):
+        over_lines = cells[place].str.contains("\n", regex=False).fillna(False)
+        for cell in cells[place][over_lines]:
+            if _begins_rows(cell.split("\n")[1:], form):
+                return None
+    return cells
+
+
+def exact_cells(text: str, form: Form) -> pd.DataFrame:
+    """The cells of a table, row by row, with lines that only people can read.
+
+    Args:
+        text: the whole table.
+        form: that of the table.
+
+    Returns:
+        As `quick_cells`; the index is the number of the line in which a row begins, from 1.
+    """
     fields = list(_fields(text, form) if form.separator else _token_fields(text))
-    hold_lists = _hold_lists(fields, form)
-    for line, cells in fields:
-        made = _captions_of(line, cells, form, hold_lists)
-        if made is None:
-            faulty.append(line)
-        else:
-            rows += made
-    problems.add(f"lines not of the form {form.described}, numbers", faulty)
-    problems.raise_if_any("mend these lines, or put quotes around fields that hold a separator")
-    return rows
+    rows = [cells if len(cells) == form.width else [None] * form.width for _, cells in fields]
+    lines = [line for line, _ in fields]
+    return pd.DataFrame(rows, index=lines, columns=range(form.width), dtype=object)
 
 
-def _captions_of(
-    line: int, cells: Sequence[str], form: Form, hold_lists: bool
-) -> list[CaptionRow] | None:
-    """The captions of one line of a table; None where it is not of the table's form."""
-    if len(cells) != form.width:
-        return None
-    image = cells[form.image].strip()
-    if not image:
-        return None
-    number = None
+def _are_sound(cells: pd.DataFrame, form: Form) -> "pd.Series[bool]":
+    """Whether each row of a table has all its fields, an image, and a number where it should."""
+    sound = cells.notna().all(axis=1)
+    images = cells[form.image].where(sound, "").astype(str).str.strip()
+    sound &= images != ""
     if form.number is not None:
-        digits = cells[form.number].strip()
-        if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
-            return None
-        number = int(digits)
-    split = cells[form.split].strip() if form.split is not None else None
-    texts = [cells[place].strip() for place in form.captions]
-    if hold_lists:
-        texts = [text.strip() for cell in texts for text in _listed(cell) or [cell]]
-    if len(form.captions) > 1:
-        texts = [text for text in texts if text]
-    if number is not None and len(texts) > 1:
-        number = None
-    return [CaptionRow(image, text, number, split, line) for text in texts]
+        numbers = cells[form.number].where(sound, "0").astype(str).str.strip()
+        sound &= numbers.str.fullmatch(r"[0-9]{1,9}")
+    return sound
+
+
+def _captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
+    """The captions of sound rows, as `read_captions` returns them."""
+    columns = [cells[place].astype(str).str.strip() for place in form.captions]
+    split = "" if form.split is None else cells[form.split].str.strip().to_numpy()
+    alone = len(form.captions) == 1
+    number = -1
+    if form.number is not None and alone:
+        number = cells[form.number].astype(str).str.strip().astype("int64").to_numpy()
+    rows = pd.DataFrame(
+        {
+            "image": cells[form.image].astype(str).str.strip().to_numpy(),
+            "text": columns[0].to_numpy() if alone else list(zip(*columns, strict=True)),
+            "number": number,
+            "split": split,
+        }
+    )
+    if not alone:
+        rows = rows.explode("text", ignore_index=True)
+        rows = rows[rows["text"] != ""].reset_index(drop=True)
+    if _hold_lists(rows["text"].head(LINES_LOOKED_AT)):
+        rows["text"] = rows["text"].map(lambda cell: _listed(cell) or [cell])
+        rows["number"] = -1
+        rows = rows.explode("text", ignore_index=True)
+        rows["text"] = rows["text"].str.strip()
+    return rows
 
 
 def _token_fields(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -285,7 +340,8 @@ def _begins_rows(lines: Sequence[str], form: Form) -> bool:
     """Whether one of the lines that a quoted field reaches over looks like a row of its own."""
     for line in lines:
         cells = line.split(form.separator)
-        if len(cells) >= form.width:
+        is_closing = sum(cell.count('"') for cell in cells[: form.image + 1]) % 2 == 1
+        if len(cells) >= form.width and not is_closing:
             image = cells[form.image].strip().strip('"').lower()
             if image.endswith(IMAGE_ENDINGS):
                 return True
@@ -339,15 +395,10 @@ def _fitted(cells: list[str], lines: Sequence[str], form: Form) -> list[str]:
     return cells
 
 
-def _hold_lists(rows: Iterable[tuple[int, list[str]]], form: Form) -> bool:
-    """Whether the cells of captions are lists of texts: then all of the first ones are."""
-    cells = [
-        row[place].strip()
-        for _, row in islice(rows, LINES_LOOKED_AT)
-        for place in form.captions
-        if place < len(row) and row[place].strip()
-    ]
-    return bool(cells) and all(_listed(cell) is not None for cell in cells)
+def _hold_lists(cells: Iterable[str]) -> bool:
+    """Whether cells of captions are lists of texts: then all that hold anything are."""
+    filled = [cell for cell in cells if cell]
+    return bool(filled) and all(_listed(cell) is not None for cell in filled)
 
 
 def _listed(cell: str) -> list[str] | None:

@@ -40,6 +40,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     folder = list_folder(raw)
     candidates = ranked_candidates(folder)
     if not candidates:
+        _read_by_name(folder, out, options)
         raise WorkbenchError(
             f"{raw}: no captions that a reader knows, among {listing(folder, 5) or 'no files'}",
             "write captions.txt with lines image,caption there (first line: image,caption); "
@@ -63,6 +64,16 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     passed_over = f"; passed over: {listing(others, 5)}" if others else ""
     remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
     return replace(source, remarks=(remark, *source.remarks))
+
+
+def _read_by_name(folder: Folder, out: Path, options: Options) -> None:
+    """Let a reader say what is wrong with a file that has a published name but not its content: a
+    download that was cut, or a page of HTML. Nothing where no file has such a name."""
+    for name in READERS:
+        patterns = READERS.constant(name, "PUBLISHED", ())
+        files = folder.matching(*patterns) if patterns else []
+        if files:
+            READERS.load(name)(folder.root, out, options)
 
 
 def ranked_candidates(folder: Folder) -> list[Candidate]:

@@ -3,10 +3,10 @@
 One file, or one for each split. What a table may look like is in pipeline/dataset/table.py.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from pipeline.dataset.described import described_source
@@ -20,11 +20,11 @@ from pipeline.dataset.splits import (
     split_in_path,
     split_named,
 )
-from pipeline.dataset.table import CaptionRow, find_form, first_images, read_captions
-from pipeline.runtime.errors import counted, listing
+from pipeline.dataset.table import find_form, first_images, read_captions
+from pipeline.runtime.errors import listing
 from pipeline.runtime.text import Problems
 
-PUBLISHED = ("captions.txt", "results.csv", "Flickr8k.token.txt", "results_20130124.token")
+PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130124.token")
 PATTERNS = ("*.txt", "*.csv", "*.tsv", "*.token")
 OTHERS = ("metadata.csv",)  # image_folder's
 DEEPEST = 2  # folders between raw and a table
@@ -72,25 +72,35 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         folder=list_folder(raw),
         recognise=recognise,
         expected="a table with columns of images and captions, such as captions.txt",
+        published=PUBLISHED,
     )
-    rows = {file: read_captions(raw / file) for file in found.files}
-    splits, remarks = _splits(raw, rows, options)
-    return described_source(raw, options, splits, numbered(rows.values()), remarks=remarks)
+    tables = {file: read_captions(raw / file) for file in found.files}
+    splits, remarks = _splits(raw, tables, options)
+    return described_source(raw, options, splits, numbered(tables.values()), remarks=remarks)
 
 
-def numbered(tables: Iterable[Sequence[CaptionRow]]) -> pd.DataFrame:
-    """The captions of tables with ids `<image>#<number>`, the number that the table gives or, for
-    an image whose numbers are missing or repeat, the place among its captions."""
-    rows = [row for table in tables for row in table]
-    given = Counter((row.image, row.number) for row in rows)
-    repeated = {image for (image, number), times in given.items() if number is None or times > 1}
-    counts: Counter[str] = Counter()
-    captions = []
-    for row in rows:
-        number = counts[row.image] if row.image in repeated else row.number
-        counts[row.image] += 1
-        captions.append((f"{row.image}#{number}", row.image, row.text))
-    return pd.DataFrame(captions, columns=["caption_id", "image_id", "text"])
+def numbered(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """The captions of tables with ids `<image>#<number>`.
+
+    Args:
+        tables: columns image, text and number, as `read_captions` returns them.
+
+    Returns:
+        Columns caption_id, image_id and text. The number is the table's or, for an image whose
+        numbers are missing or repeat, the place among its captions.
+    """
+    rows = pd.concat(tables, ignore_index=True)
+    places = rows.groupby("image", sort=False).cumcount()
+    unusable = (rows["number"] < 0) | rows.duplicated(["image", "number"], keep=False)
+    counted = rows["image"].isin(rows["image"][unusable]) if unusable.any() else unusable
+    numbers = rows["number"].where(~counted, places)
+    return pd.DataFrame(
+        {
+            "caption_id": rows["image"] + "#" + numbers.astype(str),
+            "image_id": rows["image"],
+            "text": rows["text"],
+        }
+    )
 
 
 def _found(folder: Folder, files: tuple[str, ...]) -> Found:
@@ -104,18 +114,18 @@ def _found(folder: Folder, files: tuple[str, ...]) -> Found:
         files=files,
         names=tuple(names),
         has_splits=has_column or len(files) > 1 or bool(find_split_lists(beside, names)),
-        is_published=files[0].rpartition("/")[2] in PUBLISHED,
+        is_published=files[0].rpartition("/")[2].lower() in PUBLISHED,
     )
 
 
 def _splits(
-    raw: Path, tables: Mapping[str, Sequence[CaptionRow]], options: Options
+    raw: Path, tables: Mapping[str, pd.DataFrame], options: Options
 ) -> tuple[dict[str, str | None], list[str]]:
     """The split of every image: of the tables' column, their names, or lists; and remarks."""
-    images = list(dict.fromkeys(row.image for rows in tables.values() for row in rows))
+    images = list(dict.fromkeys(image for rows in tables.values() for image in rows["image"]))
     named = options.corpus.split_files
-    if named is None and any(rows and rows[0].split is not None for rows in tables.values()):
-        return _splits_in_column(tables, options.corpus.restval), []
+    if named is None and any((rows["split"] != "").any() for rows in tables.values()):
+        return splits_in_column(tables, options.corpus.restval), []
     if named is None and len(tables) > 1:
         return _splits_of_names(raw, tables), []
     if named is not None:
@@ -123,56 +133,51 @@ def _splits(
     else:
         lists = find_split_lists((raw / next(iter(tables))).parent, images)
     if not lists:
-        of_name = split_in_path(next(iter(tables)))
-        return dict.fromkeys(images, of_name), []
+        return dict.fromkeys(images, split_in_path(next(iter(tables)))), []
     listed = listed_splits(lists, images)
-    unlisted = sum(image not in listed for image in images)
     files = ", ".join(path.name for path in lists.values())
     remarks = [] if named is not None else [f"splits: of the lists {files}"]
-    if unlisted:
-        remarks.append(f"left out: {counted(unlisted, 'image')} in no split list")
     strangers = {image: split for image, split in listed.items() if image not in set(images)}
-    known = {image: listed[image] for image in images if image in listed}
-    return known | strangers, remarks
+    return {image: listed.get(image) for image in images} | strangers, remarks
 
 
-def _splits_in_column(
-    tables: Mapping[str, Sequence[CaptionRow]], restval: str
-) -> dict[str, str | None]:
-    """The split that the rows of an image name; WorkbenchError for an unknown word or for two."""
-    splits: dict[str, str | None] = {}
+def splits_in_column(tables: Mapping[str, pd.DataFrame], restval: str) -> dict[str, str | None]:
+    """The split that the rows of each image name.
+
+    Args:
+        tables: by file, columns image and split, as `read_captions` returns them.
+        restval: what Karpathy's split `restval` becomes, train or drop.
+
+    Returns:
+        train, val or test for every image, None for one without a split.
+
+    Raises:
+        WorkbenchError: a word that is no split, or an image in two.
+    """
+    rows = pd.concat(tables.values(), ignore_index=True).drop_duplicates(["image", "split"])
+    words = {word: split_named(word) for word in rows["split"].unique()}
+    rests = {word for word in words if word.lower() == RESTVAL}
+    words |= dict.fromkeys(rests, "train" if restval == "train" else None)
+    unknown = [
+        word for word, split in words.items() if split is None and word and word not in rests
+    ]
     problems = Problems(listing(tables, 3))
-    unknown: dict[str, None] = {}
-    divided: dict[str, None] = {}
-    for rows in tables.values():
-        for row in rows:
-            word = (row.split or "").lower()
-            split = split_named(word) if word != RESTVAL else _of_restval(restval)
-            if split is None and word not in ("", RESTVAL):
-                unknown[f"{row.split!r} in line {row.line:,}"] = None
-            if splits.setdefault(row.image, split) != split:
-                divided[row.image] = None
-    problems.add("splits that are none of train, val, test and their like", unknown)
-    problems.add("images in more than one split", divided)
+    problems.add("splits that are none of train, val, test and their like", map(repr, unknown))
+    rows = rows.assign(split=rows["split"].map(words)).drop_duplicates(["image", "split"])
+    problems.add("images in more than one split", rows["image"][rows["image"].duplicated()])
     problems.raise_if_any("mend the column of splits, or take it out of the table")
-    return splits
+    return dict(zip(rows["image"], rows["split"].replace({np.nan: None}), strict=True))
 
 
-def _of_restval(restval: str) -> str | None:
-    return "train" if restval == "train" else None
-
-
-def _splits_of_names(
-    raw: Path, tables: Mapping[str, Sequence[CaptionRow]]
-) -> dict[str, str | None]:
+def _splits_of_names(raw: Path, tables: Mapping[str, pd.DataFrame]) -> dict[str, str | None]:
     """The split that the name of an image's table says; WorkbenchError for an image in two."""
     splits: dict[str, str | None] = {}
     divided: dict[str, None] = {}
     for file, rows in tables.items():
         split = split_in_path(file)
-        for row in rows:
-            if splits.setdefault(row.image, split) != split:
-                divided[row.image] = None
+        for image in rows["image"].unique():
+            if splits.setdefault(image, split) != split:
+                divided[image] = None
     problems = Problems(f"{raw}: {listing(tables, 3)}")
     problems.add("images in more than one table", divided)
     problems.raise_if_any("an image that is trained on must not be tested on: mend the tables")

@@ -8,20 +8,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from pipeline.dataset.columns import CAPTION_COLUMNS, SPLIT_COLUMNS
 from pipeline.dataset.described import described_source
 from pipeline.dataset.folder import Folder, joined, list_folder
 from pipeline.dataset.recognise import Found, annotation_files, first_records, head
 from pipeline.dataset.source import Options, Source, require_folder
-from pipeline.dataset.splits import split_in_path, split_named
-from pipeline.dataset.table import (
-    CaptionRow,
-    caption_places,
-    find_form,
-    first_images,
-    read_captions,
-)
-from pipeline.readers.captions_csv import numbered
+from pipeline.dataset.splits import split_in_path
+from pipeline.dataset.table import caption_places, find_form, first_images, read_captions
+from pipeline.readers.captions_csv import numbered, splits_in_column
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, read_text
 
@@ -80,45 +76,38 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         recognise=recognise,
         expected=f"{CSV} or {LINES} with {IMAGE} and a caption",
     )
-    tables: list[list[CaptionRow]] = []
-    splits: dict[str, str | None] = {}
+    tables: dict[str, pd.DataFrame] = {}
     for file in found.files:
         place, _, name = file.rpartition("/")
         rows = _read_lines(raw / file) if name.endswith(".jsonl") else read_captions(raw / file)
-        inside = [_in_folder(place, row) for row in rows]
-        tables.append(inside)
-        for row in inside:
-            own = split_named(row.split) if row.split else split_in_path(place)
-            splits.setdefault(row.image, own)
-    return described_source(raw, options, splits, numbered(tables))
+        inside = [joined(place, image.removeprefix("./")) for image in rows["image"]]
+        split = rows["split"].where(rows["split"] != "", split_in_path(place) or "")
+        tables[file] = rows.assign(image=inside, split=split)
+    splits = splits_in_column(tables, options.corpus.restval)
+    return described_source(raw, options, splits, numbered(tables.values()))
 
 
-def _in_folder(place: str, row: CaptionRow) -> CaptionRow:
-    """A row whose image is a path from the root."""
-    image = joined(place, row.image.removeprefix("./"))
-    return CaptionRow(image, row.text, row.number, row.split, row.line)
-
-
-def _read_lines(path: Path) -> list[CaptionRow]:
-    """The captions of metadata.jsonl: a record on each line, the caption a text or some texts."""
-    rows: list[CaptionRow] = []
+def _read_lines(path: Path) -> pd.DataFrame:
+    """The captions of metadata.jsonl, as `read_captions` returns those of a table: a record on each
+    line, the caption a text or some texts."""
+    rows: list[tuple[str, str, str]] = []
     problems = Problems(str(path))
     faulty: list[str] = []
     for line, content in enumerate(read_text(path).split("\n"), 1):
         if content.strip():
             try:
-                rows += _captions_of(json.loads(content), line)
+                rows += _captions_of(json.loads(content))
             except (ValueError, RecursionError) as error:
                 faulty.append(f"{line} ({error})")
     problems.add("lines that cannot be read", faulty)
     problems.raise_if_any(f"each line is a record with {IMAGE} and a caption: mend these lines")
     if not rows:
         raise WorkbenchError(f"{path}: no records", "download the file again")
-    return rows
+    return pd.DataFrame(rows, columns=["image", "text", "split"]).assign(number=-1)
 
 
-def _captions_of(record: Any, line: int) -> list[CaptionRow]:
-    """The captions of a record; ValueError says what is wrong with it."""
+def _captions_of(record: Any) -> list[tuple[str, str, str]]:
+    """Image, text and split of each caption of a record; ValueError says what is wrong with it."""
     if not isinstance(record, dict) or not isinstance(record.get(IMAGE), str):
         raise ValueError(f"no text {IMAGE}")
     keys = list(record)
@@ -129,5 +118,5 @@ def _captions_of(record: Any, line: int) -> list[CaptionRow]:
     texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a caption is no text")
-    split = next((str(record[key]) for key in SPLIT_COLUMNS if key in record), None)
-    return [CaptionRow(record[IMAGE], text, None, split, line) for text in texts]
+    split = next((str(record[key]) for key in SPLIT_COLUMNS if key in record), "")
+    return [(record[IMAGE], text, split) for text in texts]

@@ -2,9 +2,10 @@
 
 import json
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -48,10 +49,13 @@ class Problems:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name is a plain relative path: no root, no `..`, no backslash, no control codes."""
-    path = PurePosixPath(name)
-    plain = not path.is_absolute() and ".." not in path.parts and path.as_posix() == name
-    return plain and name != "." and "\\" not in name and is_plain(name)
+    """Whether a name is a plain relative path: no root, no `..`, no `.`, nothing empty between two
+    slashes, no backslash, no control codes."""
+    if not name or "\\" in name or not is_plain(name):
+        return False
+    if "/" not in name:
+        return name not in (".", "..")
+    return all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def is_plain(name: str) -> bool:
@@ -64,11 +68,18 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and not _HALF.search(value)
 
 
+def decode_text(data: bytes) -> str:
+    """Bytes as text, without the mark at their beginning: UTF-16 where they begin with its mark, as
+    Excel writes it, otherwise UTF-8; UnicodeDecodeError for others."""
+    encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+    return data.decode(encoding)
+
+
 def read_text(path: Path) -> str:
-    """A file as UTF-8 text without a byte-order mark; WorkbenchError with the line otherwise."""
+    """A file as text (`decode_text`); WorkbenchError with the line where it is neither encoding."""
     data = path.read_bytes()
     try:
-        return data.decode("utf-8-sig")
+        return decode_text(data)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise WorkbenchError(
