@@ -22,7 +22,10 @@ _HEADER, _DATA, _COMPRESSION = 2, 1, 3
 def read_schema(path: Path) -> pa.Schema:
     """The columns of an arrow file; WorkbenchError where it is damaged."""
     with damage_named("its rows"), _mapped(path) as source, pa.ipc.open_stream(source) as reader:
-        return reader.schema
+        schema = reader.schema
+        for column in schema:
+            _check_names(column)
+        return schema
 
 
 def read_batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -53,6 +56,13 @@ def read_batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
             for batch in reader:
                 batch.validate(full=True)
                 yield batch
+
+
+def _check_names(field: pa.Field) -> None:
+    """Read all names of a nested field: UnicodeDecodeError where one is no text."""
+    str(field.name)
+    for number in range(0 if pa.types.is_dictionary(field.type) else field.type.num_fields):
+        _check_names(field.type.field(number))
 
 
 @contextmanager
