@@ -7,7 +7,7 @@ import hashlib
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -114,8 +114,9 @@ def read_row_shards(
     Raises:
         WorkbenchError: files that cannot be read, or whose columns cannot be told.
     """
-    own, passed_over = _with_images(raw, shards, form, options.corpus)
-    split = _split_column(own, form)
+    schemas = _schemas(raw, shards, form)
+    own, passed_over = _with_images(raw, schemas, form.ending, options.corpus.image_field)
+    split = _split_column(own, schemas, form)
     if split is None:
         require_splits(raw, own)
     rows = RowImages(options.corpus, split)
@@ -123,7 +124,7 @@ def read_row_shards(
     def read_shard(
         shard: Shard, folder: ExtractedImages, gathered: Gathered, config: CorpusConfig
     ) -> None:
-        schema = form.read_schema(shard.path)
+        schema = schemas[shard] or form.read_schema(shard.path)
         columns = find_columns(schema, config)
         if split is not None and split not in schema.names:
             raise WorkbenchError(
@@ -181,46 +182,62 @@ def _look(path: Path, form: RowFormat) -> bool | None:
     return bool(_in_order([own.name for own in schema if is_text(own.type)], SPLIT_COLUMNS))
 
 
+def _schemas(raw: Path, shards: Sequence[Shard], form: RowFormat) -> dict[Shard, pa.Schema | None]:
+    """The columns of every file; None for one that cannot be read: reading names it."""
+    schemas: dict[Shard, pa.Schema | None] = {}
+    for shard in shards:
+        try:
+            require_content(shard.path, raw)
+            schemas[shard] = form.read_schema(shard.path)
+        except WorkbenchError:
+            schemas[shard] = None
+    return schemas
+
+
 def _with_images(
-    raw: Path, shards: Sequence[Shard], form: RowFormat, config: CorpusConfig
+    raw: Path, schemas: Mapping[Shard, pa.Schema | None], ending: str, named: str | None
 ) -> tuple[list[Shard], list[str]]:
     """The files with a column of images, or all where none has any: reading says what they have.
     Those that cannot be read stay, too. And a line about the others."""
     without = []
-    for shard in shards:
-        try:
-            require_content(shard.path, raw)
-            schema = form.read_schema(shard.path)
-        except WorkbenchError:
-            continue  # named when it is read
-        named = config.image_field
-        if not any(is_image(own.type) and named in (None, own.name) for own in schema):
+    for shard, schema in schemas.items():
+        columns = [] if schema is None else list(schema)
+        has_images = any(is_image(own.type) and named in (None, own.name) for own in columns)
+        if schema is not None and not has_images:
             without.append(shard)
-    own = [shard for shard in shards if shard not in without]
-    if not own:
-        return list(shards), []
+    own = [shard for shard in schemas if shard not in without]
+    if not own or not without:
+        return list(schemas), []
     names = listing((shard.path.relative_to(raw).as_posix() for shard in without), 3)
-    count = counted(len(without), f"{form.ending} file")
-    return own, [f"passed over, without a column of images: {count}: {names}"] if without else []
+    count = counted(len(without), f"{ending} file")
+    return own, [f"passed over, without a column of images: {count}: {names}"]
 
 
-def _split_column(shards: Sequence[Shard], form: RowFormat) -> str | None:
+def _split_column(
+    shards: Sequence[Shard], schemas: Mapping[Shard, pa.Schema | None], form: RowFormat
+) -> str | None:
     """The column that says the split, by its name and by its first value; None for none."""
     for shard in shards:
-        try:
-            schema = form.read_schema(shard.path)
-            texts = [own.name for own in schema if is_text(own.type)]
-            for name in _in_order(texts, SPLIT_COLUMNS):
-                for batch in form.read_batches(shard.path, [name]):
-                    value = next((word for word in python_values(batch.column(0)) if word), None)
-                    if value is not None:
-                        if split_named(value) or value.strip().lower() == RESTVAL:
-                            return name
-                        break
-            return None
-        except WorkbenchError:
-            continue  # named when it is read
+        schema = schemas[shard]
+        texts = [] if schema is None else [own.name for own in schema if is_text(own.type)]
+        for name in _in_order(texts, SPLIT_COLUMNS):
+            value = _first_text(shard.path, name, form)
+            if split_named(value) or value.strip().lower() == RESTVAL:
+                return name
     return None
+
+
+def _first_text(path: Path, name: str, form: RowFormat) -> str:
+    """The first text of a column that is not empty; empty where there is none, or where the file is
+    damaged: reading names it."""
+    try:
+        for batch in form.read_batches(path, [name]):
+            for value in python_values(batch.column(0)):
+                if value:
+                    return str(value)
+    except WorkbenchError:
+        pass
+    return ""
 
 
 def read_rows(form: RowFormat, path: Path, columns: Columns) -> Iterator[Row]:
