@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import islice
@@ -97,7 +98,7 @@ def _refuse_compressed(raw: Path, name: str | None) -> None:
     if own:
         raise WorkbenchError(
             f"{raw}: compressed tar files are not read: {listing(own, 3)}",
-            f"unpack them: gunzip {own[0]}",
+            f"unpack them: gunzip {shlex.quote(str(raw / own[0]))}",
         )
 
 
