@@ -11,7 +11,7 @@ from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
 from pipeline.sentences.encoder import chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
@@ -40,6 +40,7 @@ def main(
         write_groups(encoder, {}, origin)  # says that there is none
         say(f"sentences: {len(ids):,} x {brought.width}, {brought.attributes['model']}")
         return
+    say_quota(params.runtime.threads)
     set_threads(params.runtime.threads)
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)

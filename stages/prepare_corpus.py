@@ -5,10 +5,12 @@ from pathlib import Path
 
 import click
 
+from pipeline.corpus.scripts import describe_captions
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.read import read_corpus
 from pipeline.dataset.source import Options
 from pipeline.runtime.errors import counted
+from pipeline.runtime.process import say
 from stages.common import command, paths
 from stages.params import load_params
 
@@ -22,6 +24,8 @@ def main(raw: Path, output: Path) -> None:
     corpus = read_corpus(params.dataset, raw, output, options)
     os.sync()  # the images, before tables speak of them
     corpus.write(output)
+    for line in describe_captions(corpus.captions):
+        say(line)
     images, captions = (table["split"].value_counts() for table in (corpus.images, corpus.captions))
     parts = [
         f"{split} {counted(images[split], 'image')} {counted(captions[split], 'caption')}"

@@ -53,12 +53,14 @@ def described_source(
         }
     )
     left_out = {name for name in names if ids[name] not in settled}
-    kept = captions[~captions["image_id"].isin(left_out)].reset_index(drop=True)
-    described = [ids.get(name, name) for name in kept["image_id"]]
+    if left_out:
+        is_kept = [name not in left_out for name in captions["image_id"].tolist()]
+        captions = captions[is_kept].reset_index(drop=True)
+    # a name that no image has stays as it is: the check of all ids refuses it
+    described = [ids.get(name, name) for name in captions["image_id"].tolist()]
     return Source(
         root=located.root,
         images=images,
-        # a name that no image has stays as it is: the check of all ids refuses it
-        captions=kept.assign(image_id=described),
+        captions=captions.assign(image_id=described),
         remarks=(*remarks, *located.remarks, *equal, *drawn),
     )

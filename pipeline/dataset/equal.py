@@ -32,7 +32,7 @@ def equal_photographs(root: Path, image_ids: Sequence[str]) -> list[list[str]]:
     sizes: dict[int, list[str]] = defaultdict(list)
     for image_id in image_ids:
         try:
-            size = os.stat(root / image_id).st_size
+            size = os.stat(os.path.join(root, image_id)).st_size
         except (OSError, ValueError):
             continue  # the check of all files says what is wrong with it
         if size:

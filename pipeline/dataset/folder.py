@@ -5,9 +5,10 @@ folders, and what macOS puts into zip files (`__MACOSX`), are passed over.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import Path
 
 from pipeline.runtime.errors import WorkbenchError
@@ -48,11 +49,12 @@ class Folder:
         Returns:
             Paths inside the root, shallow ones first.
         """
+        matches = re.compile("|".join(map(translate, patterns))).match
         found = []
         for folder in sorted(self.files, key=lambda path: (depth(path), path)):
             if depth(folder) <= deepest:
-                names = sorted(self.files[folder])
-                found += [joined(folder, name) for name in names if _matches(name, patterns)]
+                names = sorted(name for name in self.files[folder] if matches(name.lower()))
+                found += [joined(folder, name) for name in names]
         return found
 
 
@@ -105,7 +107,3 @@ def joined(folder: str, name: str) -> str:
 def depth(folder: str) -> int:
     """How many folders lie between the root and what is in `folder`: 0 for the root itself."""
     return folder.count("/") + 1 if folder else 0
-
-
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name.lower(), pattern) for pattern in patterns)

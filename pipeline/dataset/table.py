@@ -200,11 +200,10 @@ def quick_cells(text: str, form: Form) -> pd.DataFrame | None:
     """
     if not form.separator or "\0" in text or text.count("\r") != text.count("\r\n"):
         return None
+    if not _quotes_are_around_fields(text, form.separator):
+        return None
     lines = _lines(text[: 1 << 20])
     first = _first_row(lines, form)
-    beside = re.escape(form.separator)
-    if '"' in text and re.search(rf'(?<![{beside}\n" ])"(?![{beside}\r\n"])', text):
-        return None
     plain = text.replace("\r\n", "\n")
     body = plain[sum(len(line) + 1 for line in lines[:first]) :]
     header = form.separator.join(f"c{place}" for place in range(form.width))
@@ -229,6 +228,15 @@ def quick_cells(text: str, form: Form) -> pd.DataFrame | None:
             if _begins_rows(cell.split("\n")[1:], form):
                 return None
     return cells
+
+
+def _quotes_are_around_fields(text: str, separator: str) -> bool:
+    """Whether each quote of a text begins or ends a field, or is doubled inside one."""
+    ends = (f'{separator}"', '\\n"', f'"{separator}', '"\n', '"\r\n')
+    if text.count('"') == sum(map(text.count, ends)) and '""' not in text:
+        return True  # counted, which is quicker than to look at each
+    beside = re.escape(separator)
+    return not re.search(rf'(?<![{beside}\n" ])"(?![{beside}\r\n"])', text)
 
 
 def exact_cells(text: str, form: Form) -> pd.DataFrame:

@@ -91,9 +91,11 @@ def numbered(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """
     rows = pd.concat(tables, ignore_index=True)
     places = rows.groupby("image", sort=False).cumcount()
-    unusable = (rows["number"] < 0) | rows.duplicated(["image", "number"], keep=False)
-    counted = rows["image"].isin(rows["image"][unusable]) if unusable.any() else unusable
-    numbers = rows["number"].where(~counted, places)
+    numbers = places
+    if (rows["number"] >= 0).any():
+        unusable = (rows["number"] < 0) | rows.duplicated(["image", "number"], keep=False)
+        are_counted = unusable.groupby(rows["image"]).transform("any")
+        numbers = rows["number"].where(~are_counted, places)
     return pd.DataFrame(
         {
             "caption_id": rows["image"] + "#" + numbers.astype(str),
@@ -122,7 +124,9 @@ def _splits(
     raw: Path, tables: Mapping[str, pd.DataFrame], options: Options
 ) -> tuple[dict[str, str | None], list[str]]:
     """The split of every image: of the tables' column, their names, or lists; and remarks."""
-    images = list(dict.fromkeys(image for rows in tables.values() for image in rows["image"]))
+    images = list(
+        dict.fromkeys(image for rows in tables.values() for image in rows["image"].tolist())
+    )
     named = options.corpus.split_files
     if named is None and any((rows["split"] != "").any() for rows in tables.values()):
         return splits_in_column(tables, options.corpus.restval), []
