@@ -7,6 +7,7 @@ a pair of the corpus's own that it leaves out counts as false, as the benchmarks
 import re
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import RELEVANCE, Corpus
@@ -70,6 +71,26 @@ def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFram
     }
     order = pd.DataFrame(rows).sort_values(PAIR).index
     return pairs.loc[order, RELEVANCE.names].reset_index(drop=True)
+
+
+def own_pairs(corpus: Corpus, further: pd.DataFrame) -> pd.DataFrame:
+    """All pairs of a caption and an image that it is of, where it may be of several.
+
+    Args:
+        corpus: the tables; images of one group are the same answer.
+        further: columns caption_id and image_id of images beside the captions' own; those that the
+            corpus lacks, or has in another split than the caption, are passed over.
+
+    Returns:
+        Columns image_id, caption_id, grade (1), i2t and t2i (true).
+    """
+    images = corpus.images[["image_id", "split", "group"]]
+    captions = corpus.captions[["caption_id", "image_id", "split"]]
+    more = further[PAIR].merge(captions[["caption_id", "split"]], on="caption_id")
+    pairs = pd.concat([captions, more], ignore_index=True)
+    pairs = pairs.merge(images, on=["image_id", "split"])[["caption_id", "split", "group"]]
+    pairs = pairs.drop_duplicates().merge(images, on=["split", "group"])
+    return pairs[PAIR].assign(grade=np.float32(1.0), i2t=True, t2i=True)
 
 
 def with_ids(listed: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:

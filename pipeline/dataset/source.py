@@ -28,7 +28,9 @@ class Source:
     images: image_id (the file's path inside root, with slashes), split, and optionally group and
     fault (why a reader could not bring the image, "" where it did). captions: caption_id, image_id,
     text, and optionally tokens. boxes: image_id, x1, y1, x2, y2 in pixels, object, attributes; None
-    when there are none. remarks: lines for the user about what was left out by option.
+    when there are none. remarks: lines for the user about what was left out by option. positives:
+    caption_id and image_id of further images that captions are of, some perhaps of images that the
+    source lacks; None for none.
     """
 
     root: Path
@@ -36,6 +38,7 @@ class Source:
     captions: pd.DataFrame
     boxes: pd.DataFrame | None = None
     remarks: tuple[str, ...] = ()
+    positives: pd.DataFrame | None = None
 
 
 def require_folder(raw: Path) -> None:

@@ -28,6 +28,7 @@ from scipy.io import savemat
 
 from models.backbone.weights import read_state_dict
 from pipeline.arrays.ids import text_ids
+from pipeline.dataset.rows import RowFormat, find_columns, read_rows
 from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.embeddings.job import open_embeddings
 from pipeline.phrases.entities import read_boxes, read_sentence
@@ -40,9 +41,10 @@ from pipeline.readers import (
     image_beside_text,
     karpathy_json,
     name_lists,
+    parquet_shards,
     records_json,
+    save_to_disk,
 )
-from pipeline.readers.parquet_shards import read_rows
 from pipeline.readers.shapes.world import load_world
 from pipeline.regions.imports.butd_h5 import ButdRegions
 from pipeline.regions.imports.source import ImportCorpus
@@ -58,7 +60,13 @@ from tests.campaign.mutations import mutated
 from tests.campaign.world import ROOT
 from tests.support.embedding_files import FORMATS, write_vectors
 from tests.support.entities_cases import HEIGHT, WIDTH, write_entities
-from tests.support.reader_cases import image_bytes, options, write_parquet, write_tar
+from tests.support.reader_cases import (
+    image_bytes,
+    options,
+    write_arrow,
+    write_parquet,
+    write_tar,
+)
 from tests.support.transformer_files import write_model
 
 LONGEST = 5.0  # seconds that an input may take
@@ -138,6 +146,11 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _text(cases: int, content: bytes, read: Callable[[Path], object]) -> Parser:
     return Parser(cases, "x", lambda at: (at / "x").write_bytes(content), lambda at: read(at / "x"))
+
+
+def _rows(path: Path, form: RowFormat) -> None:
+    columns = find_columns(form.read_schema(path), options().corpus)
+    _consume(read_rows(form, path, columns))
 
 
 def _consume(blocks: Iterable[object]) -> None:
@@ -322,7 +335,13 @@ PARSERS = {
         5_000,
         "x",
         lambda at: write_parquet(at / "x", SHARD),
-        lambda at: _consume(read_rows(at / "x", options().corpus)),
+        lambda at: _rows(at / "x", parquet_shards.FORMAT),
+    ),
+    "arrow files of save_to_disk": Parser(
+        5_000,
+        "x",
+        lambda at: write_arrow(at / "x", SHARD),
+        lambda at: _rows(at / "x", save_to_disk.FORMAT),
     ),
     "regions in TSV": _text(
         5_000, _region_lines(), lambda at: _consume(map(TsvRegions(at, IMAGES).read, range(3)))
