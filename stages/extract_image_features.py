@@ -6,6 +6,7 @@ from models.backbone.file import write_network
 from models.backbone.job import network_job
 from pipeline.corpus.tables import images_digest, load_images
 from pipeline.embeddings.job import import_job
+from pipeline.embeddings.source import Wanted
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import settle
@@ -27,8 +28,8 @@ def main(
     settle(params.runtime, compiled=settings.compile)
     table = load_images(images, rows and range(*rows))
     if settings.source == "file":
-        ids = table["image_id"].tolist()
-        job = import_job(settings.file, ids, images_digest(table), {"source": "file"})
+        wanted = Wanted(table, "image_id", "image_features.file.other_ids")
+        job = import_job(settings.file, wanted, images_digest(table), {"source": "file"})
         write_network(network, None)
         shard = None  # read in one go
     else:

@@ -66,7 +66,7 @@ def test_without_ids_the_captions_say_which_image_it_is(tmp_path: Path, case, pe
     for path in (tmp_path / "scan").glob("*_ids.txt"):
         path.unlink()
     check(images, regions, tmp_path / "scan", captions)
-    with pytest.raises(WorkbenchError, match="--captions"):
+    with pytest.raises(WorkbenchError, match="nothing says which images these are"):
         ScanRegions(tmp_path / "scan", ImportCorpus(images))
     lines = (tmp_path / "scan/dev_caps.txt").read_text().splitlines(keepends=True)
     (tmp_path / "scan/dev_caps.txt").write_text("".join([lines[-1], *lines[1:-1], lines[0]]))

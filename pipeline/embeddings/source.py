@@ -1,0 +1,220 @@
+"""Where vectors come from: one file with ids, Karpathy's .mat, VSE++'s folder or clip-retrieval's.
+
+Each opener checks all that shows before values are read, and says which row of the corpus every row
+of its vectors is.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from pipeline.arrays.file import Array, joined
+from pipeline.arrays.formats import open_arrays
+from pipeline.arrays.ids import Ids, read_ids
+from pipeline.arrays.mat import only_matrix, upright
+from pipeline.arrays.npy import read_npy
+from pipeline.matching.annotations import folders_near
+from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
+from pipeline.matching.images import ImageMatcher
+from pipeline.matching.orders import karpathy_order
+from pipeline.matching.precomp import Place, PrecompFolder, is_precomp
+from pipeline.matching.repeats import equal_to_previous, first_difference
+from pipeline.matching.rows import matched
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import say
+from pipeline.runtime.section import EmbeddingFileConfig
+
+MAX_DIM = 1 << 16  # width of a vector
+MAX_ROWS = 1 << 25  # of a file; more is taken for damage
+MAT = ".mat"
+NAMES = "name the arrays of ids and vectors under `file` in params.yaml"
+OF_CAPTIONS = (
+    "ids are compared letter by letter with caption_id of the corpus; other_ids: skip leaves out "
+    "rows that it does not have"
+)
+FOLDERS = (
+    "read are files with ids, VSE++'s folder with train_ims.npy, dev_ims.npy and test_ims.npy, and "
+    "clip-retrieval's with img_emb, text_emb and metadata"
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What vectors are wanted for. table: of the corpus, in whose order they are stored; key:
+    image_id or caption_id; setting: the key of params.yaml that leaves out other rows."""
+
+    table: pd.DataFrame
+    key: str
+    setting: str
+
+    @property
+    def ids(self) -> list[str]:
+        return list(self.table[self.key])
+
+    @property
+    def of_images(self) -> bool:
+        return self.key == "image_id"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Vectors (N, D) of floats. places: (N,) the row of the corpus that each is, -1 for none."""
+
+    path: Path
+    kind: str  # what the vectors were imported from
+    vectors: Array
+    places: npt.NDArray[np.int64]
+    files: list[Path]  # whose digest tells the vectors
+    ids: Path | None = None  # a list of ids beside the file
+    explained: str | None = None  # digest of the annotations that explained the ids
+
+
+def open_source(settings: EmbeddingFileConfig, wanted: Wanted) -> Source:
+    """The vectors that the settings name, matched with the corpus; WorkbenchError for all that
+    shows before values are read."""
+    path = Path(settings.path or "")
+    skip = settings.other_ids == "skip"
+    parts = open_parts(path, IMAGES if wanted.of_images else CAPTIONS)
+    if parts is not None:
+        return _of_parts(parts, wanted, skip)
+    if path.is_dir() and wanted.of_images and is_precomp(path):
+        return _of_precomp(path, wanted, skip)
+    if path.is_dir():
+        inside = listing(sorted(one.name for one in path.iterdir())) or "nothing"
+        raise WorkbenchError(f"{path}: a folder with {inside}", FOLDERS)
+    return _of_file(settings, wanted, skip)
+
+
+def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Source:
+    path = Path(settings.path or "")
+    file = open_arrays(path)
+    matrices = only_matrix(file) if path.suffix == MAT else None
+    vectors = file.array(matrices or settings.features, NAMES)
+    if path.suffix != MAT:
+        _check(vectors)
+    ids = read_ids(file, settings.ids)
+    explained = None
+    if ids is None and path.suffix == MAT and wanted.of_images:
+        order = _karpathy_order(path, vectors)
+        explained = sha256_file(order[0])
+        ids = Ids(order[1], None)
+    if ids is None:
+        raise _no_ids(path, settings.ids)
+    where = str(ids.path or path)
+    if path.suffix == MAT:
+        vectors = upright(vectors, len(ids.names))
+    if len(ids.names) != vectors.shape[0]:
+        raise WorkbenchError(f"{where}: {len(ids.names):,} ids for {vectors.shape[0]:,} vectors")
+    _check(vectors)
+    names = ids.names
+    hint = OF_CAPTIONS
+    if wanted.of_images:
+        matcher = ImageMatcher(wanted.ids, folders_near(path))
+        names = matcher.named(names, where)
+        hint = matcher.hint(ids.names, wanted.setting)
+        explained = explained or matcher.source_digest
+    return Source(
+        path=path,
+        kind=path.suffix.removeprefix("."),
+        vectors=vectors,
+        places=matched(where, names, wanted.ids, skip, hint),
+        files=[path],
+        ids=ids.path,
+        explained=explained,
+    )
+
+
+def _karpathy_order(path: Path, vectors: Array) -> tuple[Path, list[str]]:
+    order = karpathy_order(path, vectors.shape)
+    if order is None:
+        raise WorkbenchError(
+            f"{path}: shape {vectors.shape}, no ids, and near it no dataset.json or dataset_*.json "
+            "with as many images",
+            f"copy Karpathy's dataset.json of these images into {path.parent}, or write "
+            f"{path.stem}.ids.txt there: the image_id of each vector, one a line",
+        )
+    say(f"{path}: its vectors are those of the images of {order[0]}, in its order")
+    return order
+
+
+def _no_ids(path: Path, name: str) -> WorkbenchError:
+    inside = "" if path.suffix in (".npy", MAT) else f"into an array {name} of the file, or "
+    return WorkbenchError(
+        f"{path}: no ids",
+        f"put them {inside}beside it into one of {path.stem}.ids.txt, {path.stem}.ids.json, "
+        f"{path.stem}.ids.npy",
+    )
+
+
+def _of_parts(parts: Parts, wanted: Wanted, skip: bool) -> Source:
+    _check(parts.vectors)
+    if wanted.of_images:
+        matcher = ImageMatcher(wanted.ids)
+        names = parts.image_ids(matcher)
+        hint = matcher.hint(names, wanted.setting)
+    else:
+        matcher = ImageMatcher(wanted.table["image_id"].unique().tolist())
+        names = parts.caption_ids(matcher, wanted.table)
+        hint = f"{wanted.setting} = skip leaves out rows that the corpus does not have"
+    return Source(
+        path=parts.path,
+        kind="clip-retrieval",
+        vectors=parts.vectors,
+        places=matched(str(parts.path), names, wanted.ids, skip, hint),
+        files=parts.files,
+    )
+
+
+def _of_precomp(path: Path, wanted: Wanted, skip: bool) -> Source:
+    folder = PrecompFolder(path, wanted.table, None, skip, wanted.setting)
+    found = folder.places(2)
+    files = list(dict.fromkeys(place.path for place in found))
+    arrays = [read_npy(file).array("") for file in files]
+    for file, array in zip(files, arrays, strict=True):
+        _check_repeats(file, array, [place for place in found if place.path == file])
+    starts = np.cumsum([0, *(array.shape[0] for array in arrays)])
+    rows = [starts[files.index(place.path)] + place.rows.start for place in found]
+    places = np.full(starts[-1], -1, np.int64)
+    places[rows] = np.arange(len(rows))
+    vectors = joined(str(path), arrays)
+    _check(vectors)
+    shown = "".join(f"{name}\0{row}\n" for name, row in zip(wanted.ids, rows, strict=True))
+    explained = hashlib.sha256(shown.encode()).hexdigest()
+    return Source(path, "VSE++'s folder", vectors, places, files, explained=explained)
+
+
+def _check_repeats(path: Path, array: Array, places: Sequence[Place]) -> None:
+    """Raise WorkbenchError where the rows of an image are not all equal."""
+    if all(len(place.rows) == 1 for place in places):
+        return
+    repeats = np.zeros(array.shape[0], bool)
+    for place in places:
+        repeats[place.rows[1:]] = True
+    row = first_difference(equal_to_previous(array), ~repeats)
+    if row is not None:
+        raise WorkbenchError(
+            f"{path}: rows {row - 1:,} and {row:,} (from 0) differ, but should both show one image",
+            "the array repeats each image for each of its captions: write one row an image, or "
+            "copy the file again",
+        )
+
+
+def _check(vectors: Array) -> None:
+    place, shape, dtype = vectors.place, vectors.shape, vectors.dtype
+    if dtype.kind != "f" or dtype.itemsize > 8:
+        raise WorkbenchError(
+            f"{place}: values of type {dtype}; allowed are float16, float32 and float64",
+            "integers are not converted, since their scale is not in the file: save them as "
+            "float32",
+        )
+    if len(shape) != 2 or not 0 < shape[0] <= MAX_ROWS or not 0 < shape[1] <= MAX_DIM:
+        raise WorkbenchError(
+            f"{place}: shape {shape}; expected are vectors (N, D), N at most {MAX_ROWS:,} and D "
+            f"at most {MAX_DIM:,}"
+        )
