@@ -22,7 +22,7 @@ from pipeline.matching.annotations import folders_near
 from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.matching.images import ImageMatcher
 from pipeline.matching.orders import karpathy_order
-from pipeline.matching.precomp import Place, PrecompFolder, is_precomp
+from pipeline.matching.precomp import ARRAYS, Place, PrecompFolder, is_precomp
 from pipeline.matching.repeats import equal_to_previous, first_difference
 from pipeline.matching.rows import matched
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -144,6 +144,11 @@ def _karpathy_order(path: Path, vectors: Array) -> tuple[Path, list[str]]:
 
 
 def _no_ids(path: Path, name: str) -> WorkbenchError:
+    if is_precomp(path.parent) and path.name.endswith(ARRAYS):
+        return WorkbenchError(
+            f"{path}: no ids; it is one array of VSE++'s folder",
+            f"name the folder: {path.parent}",
+        )
     inside = "" if path.suffix in (".npy", MAT) else f"into an array {name} of the file, or "
     return WorkbenchError(
         f"{path}: no ids",

@@ -34,9 +34,8 @@ from pipeline.runtime.process import say
 COCO = re.compile(r"(?:^|_)(\d{12})$")
 MAX_DIGITS = 19  # of a number; longer ones are names
 HINT = (
-    "ids are matched with image_id, with a path or a file's name with or without its ending, with "
-    "the integer that ends MS-COCO's file names, and with the numbers of a "
-    f"{LOOKED_FOR} in the folder of the file or above it"
+    "ids are matched with image_id, a path, a file's name with or without its ending, MS-COCO's "
+    f"number, or a number that a {LOOKED_FOR} beside or above the file explains"
 )
 
 Rows = Callable[[str], Sequence[int]]

@@ -28,6 +28,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
 from pipeline.runtime.text import read_text
 
+ARRAYS = "_ims.npy"
 FILES = {"train": ("train",), "val": ("dev", "val"), "test": ("testall", "test")}
 PARTS = {"train": ("train", "restval"), "val": ("val",), "test": ("test",)}  # of Karpathy's file
 NOT_WORDS = re.compile(r"[\W_]+")
@@ -160,11 +161,11 @@ def runs(names: Sequence[str], where: str) -> dict[str, range]:
 
 def is_precomp(folder: Path) -> bool:
     """Whether a folder has arrays of this kind."""
-    return any(folder.glob("*_ims.npy"))
+    return any(folder.glob(f"*{ARRAYS}"))
 
 
 def _array_path(prefix: Path) -> Path:
-    return prefix.with_name(f"{prefix.name}_ims.npy")
+    return prefix.with_name(f"{prefix.name}{ARRAYS}")
 
 
 def _ids_of_rows(prefix: Path, count: int, ids: list[str], lines: list[str] | None) -> list[str]:

@@ -259,7 +259,7 @@ def _split(
     pictures: np.ndarray | None = None,
     texts: np.ndarray | None = None,
 ) -> SplitScores:
-    if scores.min() == scores.max():
+    if scores.size > 1 and scores.min() == scores.max():
         say(f"all scores of the {split} split are equal, which counts against them")
     images, captions = in_split(corpus.images, split), in_split(corpus.captions, split)
     return SplitScores(

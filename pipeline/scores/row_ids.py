@@ -79,10 +79,13 @@ class Side:
         if found is not None:
             self._say_once(found)
             return found
+        self._refuse_half(count, same)
         part = in_split(self.table, self.needed)
-        if count in (len(part), len(self.table)):
-            rows = part if count == len(part) else self.table
-            return RowIds.of_all(rows[self.key].tolist())
+        if count == len(part):
+            return RowIds.of_all(part[self.key].tolist())
+        if count == len(self.table):
+            say(f"{self.where}: no ids; the {count:,} rows are those of the whole corpus in order")
+            return RowIds.of_all(self.table[self.key].tolist())
         raise WorkbenchError(
             f"{self.where}: {count:,} rows without ids; the corpus has {len(part):,} in its "
             f"{self.needed} split and {len(self.table):,} in all{self._differing(count, same)}",
@@ -131,6 +134,18 @@ class Side:
                 yield part[self.key].tolist(), own
             if rest == 0 and times > 1 and own != [times] * len(part):
                 yield part[self.key].tolist(), [times] * len(part)
+
+    def _refuse_half(self, count: int, same: Callable[[], Flags]) -> None:
+        """Raise WorkbenchError where most rows repeat as images would, and some do not."""
+        for _, counts in self._repetitions(count):
+            firsts = firsts_of(counts)
+            row = first_difference(same(), firsts)
+            if row is not None and 2 * (same() & ~firsts).sum() >= (~firsts).sum():
+                raise WorkbenchError(
+                    f"{self.where}: {len(counts):,} images stand there {_times(counts)} times each "
+                    f"in a row, but rows {row - 1:,} and {row:,} (from 0) differ",
+                    "keep one row for each image",
+                )
 
     def _differing(self, count: int, same: Callable[[], Flags]) -> str:
         """Why the rows are no repeated images, where their number would fit."""
