@@ -23,7 +23,7 @@ from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.matching.images import ImageMatcher
 from pipeline.matching.orders import karpathy_order
 from pipeline.matching.precomp import ARRAYS, Place, PrecompFolder, is_precomp
-from pipeline.matching.repeats import equal_to_previous, first_difference
+from pipeline.matching.repeats import equal_to_previous, first_difference, taken_once
 from pipeline.matching.rows import matched
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
@@ -47,11 +47,13 @@ FOLDERS = (
 @dataclass(frozen=True)
 class Wanted:
     """What vectors are wanted for. table: of the corpus, in whose order they are stored; key:
-    image_id or caption_id; setting: the key of params.yaml that leaves out other rows."""
+    image_id or caption_id; setting: the key of params.yaml that leaves out other rows; captions:
+    of images, for folders that name images by captions."""
 
     table: pd.DataFrame
     key: str
     setting: str
+    captions: pd.DataFrame | None = None
 
     @property
     def ids(self) -> list[str]:
@@ -123,11 +125,22 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
         path=path,
         kind=path.suffix.removeprefix("."),
         vectors=vectors,
-        places=matched(where, names, wanted.ids, skip, hint),
+        places=_places(where, names, vectors, wanted, skip, hint),
         files=[path],
         ids=ids.path,
         explained=explained,
     )
+
+
+def _places(
+    where: str, names: Sequence[str], vectors: Array, wanted: Wanted, skip: bool, hint: str
+) -> npt.NDArray[np.int64]:
+    """(N,) the row of the corpus of each vector; -1 for others and for repeated rows."""
+    firsts = taken_once(names, vectors, where)
+    once = [names[row] for row in np.flatnonzero(firsts).tolist()]
+    places = np.full(len(names), -1, np.int64)
+    places[firsts] = matched(where, once, wanted.ids, skip, hint)
+    return places
 
 
 def _karpathy_order(path: Path, vectors: Array) -> tuple[Path, list[str]]:
@@ -171,13 +184,13 @@ def _of_parts(parts: Parts, wanted: Wanted, skip: bool) -> Source:
         path=parts.path,
         kind="clip-retrieval",
         vectors=parts.vectors,
-        places=matched(str(parts.path), names, wanted.ids, skip, hint),
+        places=_places(str(parts.path), names, parts.vectors, wanted, skip, hint),
         files=parts.files,
     )
 
 
 def _of_precomp(path: Path, wanted: Wanted, skip: bool) -> Source:
-    folder = PrecompFolder(path, wanted.table, None, skip, wanted.setting)
+    folder = PrecompFolder(path, wanted.table, wanted.captions, skip, wanted.setting)
     found = folder.places(2)
     files = list(dict.fromkeys(place.path for place in found))
     arrays = [read_npy(file).array("") for file in files]

@@ -2,7 +2,7 @@
 
 Features of the field name images by `imgid`, the number that Karpathy's file gives them, or by
 nothing but its order. The corpus has the names of their files. So the annotations are looked for
-where the features lie: in their folder, in the one above, and where VSE++ keeps them.
+where the features lie: in their folder, in the two above, and where VSE++ keeps them.
 """
 
 import os
@@ -40,12 +40,13 @@ class Mapping:
 
 
 def folders_near(path: Path) -> list[Path]:
-    """The folder of a file, or a folder itself, the one above it, and of `f30k_precomp` also
+    """The folder of a file, or a folder itself, the two above it, and of `f30k_precomp` also
     `f30k` beside it."""
     folder = path if path.is_dir() else path.parent
     here = Path(os.path.abspath(folder))
     beside = here.with_name(here.name.removesuffix(PRECOMP) or here.name)
-    return [folder, here.parent, *([] if beside == here else [beside])]
+    others = [other for other in (*here.parents[:2], beside) if other != here]
+    return [folder, *dict.fromkeys(others)]
 
 
 def annotation_files(folders: Sequence[Path]) -> list[Path]:

@@ -31,8 +31,8 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
 
-COCO = re.compile(r"(?:^|_)(\d{12})$")
-MAX_DIGITS = 19  # of a number; longer ones are names
+COCO = re.compile(r"(?:^|_)([0-9]{12})$")
+DIGITS = re.compile(r"([0-9]{1,19})(?:\.[A-Za-z]\w*)?")  # of a number; longer ones are names
 HINT = (
     "ids are matched with image_id, a path, a file's name with or without its ending, MS-COCO's "
     f"number, or a number that a {LOOKED_FOR} beside or above the file explains"
@@ -85,22 +85,16 @@ class ImageMatcher:
         self.source = None
         if list(names) == self.image_ids or set(self.image_ids).issuperset(names):
             return list(names)
-        wanted = min(len(self.image_ids), len(set(names)))
-        best = Reading("", [()] * len(names))
-        for reading in self._readings(names):
-            if reading.rank > best.rank:
-                best = reading
-            if best.found == wanted:
-                break
-        if best.found < wanted:
-            explained = self._explained(names)
-            if explained is not None and explained.found > best.found:
-                best = explained
+        best = self._best(names)
         self.source = best.source
         if best.rule and best.found:
             total = len(self.image_ids)
             say(f"{where}: ids are {best.rule}; {best.found:,} of {total:,} images found")
         return [self._named(*pair) for pair in zip(names, best.rows, strict=True)]
+
+    def finds(self, names: Sequence[str]) -> bool:
+        """Whether any of the ids is an image's."""
+        return self._best(names).found > 0
 
     def match(
         self, names: Sequence[str], where: str, skip: bool, setting: str
@@ -141,6 +135,20 @@ class ImageMatcher:
     def source_digest(self) -> str | None:
         """SHA-256 of the annotations that explained the last ids, None where none were needed."""
         return None if self.source is None else sha256_file(self.source)
+
+    def _best(self, names: Sequence[str]) -> Reading:
+        """The reading that finds most images; annotations are read where the names do not do."""
+        wanted = min(len(self.image_ids), len(set(names)))
+        best = Reading("", [()] * len(names))
+        for reading in self._readings(names):
+            if reading.rank > best.rank:
+                best = reading
+            if best.found == wanted:
+                return best
+        explained = self._explained(names)
+        if explained is not None and explained.found > best.found:
+            return explained
+        return best
 
     def _readings(self, names: Sequence[str]) -> Iterator[Reading]:
         for rule, rows in self._rules.items():
@@ -239,10 +247,10 @@ def _stem(name: str) -> str:
 
 
 def _number(name: str) -> str | None:
-    """A whole number without leading zeros, also as it ends MS-COCO's names; None for others."""
-    if name.isascii() and name.isdigit() and len(name) <= MAX_DIGITS:
-        return str(int(name))
-    return _coco_number(name)
+    """The whole number that a file's name is, without leading zeros, or that ends MS-COCO's names;
+    None for others."""
+    found = DIGITS.fullmatch(_base(name))
+    return str(int(found[1])) if found else _coco_number(name)
 
 
 def _coco_number(name: str) -> str | None:

@@ -18,7 +18,6 @@ import pandas as pd
 from pipeline.arrays.npy import mapped_npy
 from pipeline.corpus.tables import SPLITS, in_split
 from pipeline.matching.annotations import (
-    AnnotatedImage,
     annotated_images,
     annotation_files,
     folders_near,
@@ -95,52 +94,110 @@ class PrecompFolder:
         lines = _lines(prefix.with_name(f"{prefix.name}_caps.txt"))
         ids = _lines(prefix.with_name(f"{prefix.name}_ids.txt"))
         if ids is not None:
-            return self._by_ids(prefix, _ids_of_rows(prefix, count, ids, lines), images)
+            return self._by_ids(prefix, _ids_of_rows(prefix, count, ids, lines), lines, split)
         if lines is None:
             raise WorkbenchError(f"{prefix}_ids.txt, {prefix}_caps.txt: neither is there")
-        if self.captions is None:
-            return self._by_annotations(prefix, count, lines, split)
-        forms = _forms_of(images, in_split(self.captions, split))
-        return _by_order(prefix, count, lines, images, forms)
+        order = Order(prefix, count, lines)
+        problem = self._problem(order, split)
+        if problem is None:
+            return order.rows(images)
+        return self._by_annotations(order, split, problem)
 
-    def _by_ids(self, prefix: Path, ids: Sequence[str], images: list[str]) -> dict[str, range]:
+    def _by_ids(
+        self, prefix: Path, ids: Sequence[str], lines: list[str] | None, split: str
+    ) -> dict[str, range]:
+        """From the ids; where no id is one of the corpus, from the captions, if they are in its
+        order."""
+        images = in_split(self.images, split)["image_id"].tolist()
         where = f"{prefix}_ids.txt"
         ranges = runs(ids, where)
         names = list(ranges)
         matcher = ImageMatcher(images, folders_near(self.path))
+        if lines and not matcher.finds(names):
+            order = Order(prefix, len(ids), lines)
+            if self._problem(order, split) is None:
+                say(f"{where}: unknown ids; the captions are those of the corpus, in its order")
+                return order.rows(images)
         places = matcher.match(names, where, self.skip, self.setting)
         return dict(zip(images, (ranges[names[index]] for index in places), strict=True))
 
+    def _problem(self, order: "Order", split: str) -> WorkbenchError | None:
+        """Why rows are not in the order of the corpus, None where their captions say that they
+        are."""
+        if self.captions is None:
+            return WorkbenchError("the captions of the corpus are not given")
+        images = in_split(self.images, split)["image_id"].tolist()
+        return order.problem(images, _forms_of(images, in_split(self.captions, split)))
+
     def _by_annotations(
-        self, prefix: Path, count: int, lines: list[str], split: str
+        self, order: "Order", split: str, problem: WorkbenchError
     ) -> dict[str, range]:
         """From Karpathy's file nearby whose captions of the split are those of the folder."""
-        files = annotation_files(folders_near(self.path))
         images = in_split(self.images, split)["image_id"].tolist()
-        problems = []
-        for file in files:
+        problems = [problem.message]
+        for file in annotation_files(folders_near(self.path)):
             every = annotated_images(file) or []
             for parts in (PARTS[split], PARTS[split][:1]):
                 part = [image for image in every if image.split in parts]
-                if not part:
+                names = [image.name for image in part]
+                other = order.problem(names, [image.captions for image in part])
+                if other is not None:
+                    problems.append(f"{file}: {other.message}")
                     continue
-                try:
-                    rows = _by_order(prefix, count, lines, *_ordered(part))
-                except WorkbenchError as error:  # of another dataset
-                    problems.append(f"{file}: {error.message}")
-                    continue
-                say(f"{prefix}_ims.npy: its images are those of {file}, in its order")
+                say(f"{order.prefix}{ARRAYS}: its images are those of {file}, in its order")
+                rows = order.rows(names)
                 matcher = ImageMatcher(images, folders_near(self.path))
-                names = list(rows)
                 places = matcher.match(names, str(file), self.skip, self.setting)
                 return dict(zip(images, (rows[names[index]] for index in places), strict=True))
-        looked = "\n  ".join(dict.fromkeys(problems)) or "no dataset_*.json near it"
+        looked = "\n  ".join(dict.fromkeys(problems))
         raise WorkbenchError(
-            f"{prefix}_ims.npy: nothing says which images these are: no {prefix.name}_ids.txt, and "
-            f"{looked}",
+            f"{order.prefix}{ARRAYS}: nothing says which images these are: no "
+            f"{order.prefix.name}_ids.txt, and {looked}",
             f"copy Karpathy's dataset_*.json of these images into {self.path}, or write "
-            f"{prefix.name}_ids.txt there: the image_id of each row, one a line",
+            f"{order.prefix.name}_ids.txt there: the image_id of each row, one a line",
         )
+
+
+@dataclass(frozen=True)
+class Order:
+    """Rows and captions of an array without ids. count: rows; lines: captions."""
+
+    prefix: Path
+    count: int
+    lines: list[str]
+
+    def problem(self, images: Sequence[str], captions: Captions) -> WorkbenchError | None:
+        """Why image i is not shown by the i-th row or group of rows.
+
+        Args:
+            images: N names in the order of a split.
+            captions: N, in their order.
+
+        Returns:
+            None where the captions are those of the lines.
+        """
+        repeats = self.count // max(len(images), 1)
+        per_image = len(self.lines) // max(len(images), 1)
+        fits = (self.count, len(self.lines)) == (repeats * len(images), per_image * len(images))
+        if not fits or (repeats > 1 and len(self.lines) != self.count):
+            return WorkbenchError(
+                f"{self.prefix}{ARRAYS}: {self.count:,} rows and {len(self.lines):,} captions, "
+                f"but {len(images):,} images of this split"
+            )
+        for number, line in enumerate(self.lines):
+            index = number % per_image
+            own = captions[number // per_image]
+            if index >= len(own) or _plain(line) not in map(_plain, own[index]):
+                return WorkbenchError(
+                    f"{self.prefix}_caps.txt, line {number + 1:,}: not caption {index + 1} of "
+                    f"{images[number // per_image]}: {line[:80]!r}"
+                )
+        return None
+
+    def rows(self, images: Sequence[str]) -> dict[str, range]:
+        """The rows of each image where there is no problem."""
+        repeats = self.count // len(images)
+        return {name: range(i * repeats, (i + 1) * repeats) for i, name in enumerate(images)}
 
 
 def runs(names: Sequence[str], where: str) -> dict[str, range]:
@@ -181,31 +238,6 @@ def _ids_of_rows(prefix: Path, count: int, ids: list[str], lines: list[str] | No
     return [line.strip() for line in ids]
 
 
-def _by_order(
-    prefix: Path, count: int, lines: list[str], images: Sequence[str], captions: Captions
-) -> dict[str, range]:
-    """Image i is shown by the i-th row or group of rows, if its captions are the i-th captions."""
-    repeats = count // len(images)
-    per_image = len(lines) // len(images)
-    fits = count == repeats * len(images) and len(lines) == per_image * len(images)
-    if not fits or (repeats > 1 and len(lines) != count):
-        raise WorkbenchError(
-            f"{prefix}_ims.npy: {count:,} rows and {len(lines):,} captions; the corpus has "
-            f"{len(images):,} images in this split",
-            f"only a file {prefix.name}_ids.txt can say which images these are",
-        )
-    for number, line in enumerate(lines):
-        index = number % per_image
-        own = captions[number // per_image]
-        if index >= len(own) or _plain(line) not in map(_plain, own[index]):
-            raise WorkbenchError(
-                f"{prefix}_caps.txt, line {number + 1:,}: not caption {index + 1} of "
-                f"{images[number // per_image]} in the corpus: {line[:80]!r}",
-                f"the order differs; only a file {prefix.name}_ids.txt can tell the images",
-            )
-    return {name: range(i * repeats, (i + 1) * repeats) for i, name in enumerate(images)}
-
-
 def _forms_of(images: Sequence[str], captions: pd.DataFrame) -> Captions:
     """Captions of each image as written and as tokens."""
     forms: dict[str, list[list[str]]] = {name: [] for name in images}
@@ -214,10 +246,6 @@ def _forms_of(images: Sequence[str], captions: pd.DataFrame) -> Captions:
         if name in forms:
             forms[name].append([text, " ".join(tokens)])
     return list(forms.values())
-
-
-def _ordered(images: Sequence[AnnotatedImage]) -> tuple[list[str], Captions]:
-    return [image.name for image in images], [image.captions for image in images]
 
 
 def _plain(text: str) -> str:

@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays.file import Array
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import say
+from pipeline.runtime.text import printable
 
 Flags = npt.NDArray[np.bool_]
 
@@ -54,6 +57,35 @@ def first_difference(same: Flags, firsts: Flags) -> int | None:
     """
     different = np.flatnonzero(~firsts & ~same)
     return int(different[0]) if len(different) else None
+
+
+def taken_once(names: Sequence[str], array: Array, where: str) -> Flags:
+    """Which rows count where ids stand there several times in a row.
+
+    Args:
+        names: N ids of the rows.
+        array: (N, ...) the rows.
+        where: begins messages.
+
+    Returns:
+        (N,) the first row of each id; all rows where an id comes back later.
+
+    Raises:
+        WorkbenchError: where rows of one id differ.
+    """
+    runs = runs_of(names)
+    if len(runs) == len(names) or len(runs) != len(set(names)):
+        return np.ones(len(names), bool)
+    firsts = firsts_of(runs)
+    row = first_difference(equal_to_previous(array), firsts)
+    if row is not None:
+        raise WorkbenchError(
+            f"{where}: rows {row - 1:,} and {row:,} (from 0) have the id {printable(names[row])}, "
+            "and differ",
+            "keep one row for each id",
+        )
+    say(f"{where}: ids stand there up to {max(runs)} times in a row, with equal rows; taken once")
+    return firsts
 
 
 def runs_of(names: Sequence[str]) -> list[int]:

@@ -24,24 +24,27 @@ IN_ORDER = range(len(IDS))
 CAPTIONS = pd.DataFrame(
     [(f"{name}#{n}", name, f"A text {n}, of {name} .") for name in IDS for n in range(2)],
     columns=["caption_id", "image_id", "text"],
+).assign(  # as readers and tokenisers leave them
+    split=lambda table: table["image_id"].map(IMAGES.set_index("image_id")["split"]),
+    tokens=lambda table: table["text"].str.lower().str.findall(r"\w+"),
 )
 VECTORS = np.random.default_rng(0).standard_normal((len(IDS), 6)).astype(np.float32)
 TEXTS = np.random.default_rng(1).standard_normal((len(CAPTIONS), 6)).astype(np.float16)
 
 
-def opened(path, wanted="image_id", skip="error"):
-    table = IMAGES if wanted == "image_id" else CAPTIONS
-    config = EmbeddingFileConfig(path=str(path), other_ids=skip)
-    source = open_source(config, Wanted(table, wanted, "image_features.file.other_ids"))
+def opened(path, key="image_id", captions=None):
+    table = IMAGES if key == "image_id" else CAPTIONS
+    wanted = Wanted(table, key, "image_features.file.other_ids", captions)
+    source = open_source(EmbeddingFileConfig(path=str(path)), wanted)
     values = np.concatenate(list(source.vectors.blocks()))
     found = np.full((len(table), values.shape[1]), np.nan, values.dtype)
     found[source.places[source.places >= 0]] = values[source.places >= 0]
     return source, found
 
 
-def refused(path, words, wanted="image_id"):
+def refused(path, words, key="image_id"):
     with pytest.raises(WorkbenchError, match=words) as error:
-        opened(path, wanted)
+        opened(path, key)
     return error.value.hint
 
 
@@ -91,6 +94,19 @@ def test_vsepp_folder_without_ids_goes_by_the_captions_of_karpathys_file(tmp_pat
     (tmp_path / "f8k").mkdir()
     karpathy(tmp_path / place / "dataset_flickr8k.json")
     np.testing.assert_array_equal(opened(tmp_path / "f8k_precomp")[1], VECTORS)
+
+
+@pytest.mark.parametrize("ids", [None, [f"x{name}" for name in IDS]])
+def test_vsepp_folder_in_the_order_of_the_corpus_goes_by_its_captions(tmp_path, capsys, ids):
+    precomp(tmp_path / "f8k_precomp")
+    if ids is not None:
+        for split, prefix in SPLITS.items():
+            rows = np.flatnonzero(IMAGES["split"] == split)
+            text = "".join(f"{ids[row]}\n" for row in rows)
+            (tmp_path / f"f8k_precomp/{prefix}_ids.txt").write_text(text)
+    found = opened(tmp_path / "f8k_precomp", captions=CAPTIONS)[1]
+    np.testing.assert_array_equal(found, VECTORS)
+    assert ("unknown ids" in capsys.readouterr().err) == (ids is not None)
 
 
 def test_vsepp_folder_in_an_order_that_nothing_explains_has_a_way_out(tmp_path):
@@ -199,6 +215,16 @@ def test_a_mat_file_without_an_order_has_a_way_out(tmp_path):
     karpathy(tmp_path / "dataset_b.json", IN_ORDER[::-1])
     (tmp_path / "v.ids.txt").unlink()
     refused(tmp_path / "v.mat", r"shape \(6, 10\) fits the images of .*dataset.json, .*dataset_b")
+
+
+def test_ids_that_stand_there_once_for_each_caption(tmp_path, capsys):
+    values = np.repeat(VECTORS, 5, 0)
+    np.savez(tmp_path / "v.npz", ids=np.repeat(PATHS, 5), features=values)
+    np.testing.assert_array_equal(opened(tmp_path / "v.npz")[1], VECTORS)
+    assert "ids stand there up to 5 times in a row, with equal rows" in capsys.readouterr().err
+    values[6, 0] += 1
+    np.savez(tmp_path / "v.npz", ids=np.repeat(PATHS, 5), features=values)
+    refused(tmp_path / "v.npz", r"rows 5 and 6 \(from 0\) have the id 200.jpg, and differ")
 
 
 def test_ids_of_images_may_be_paths_or_numbers_and_of_captions_may_not(tmp_path):

@@ -24,6 +24,7 @@ RULES = {
     "other endings": (FLICKR, [name.replace(".jpg", ".npy") for name in FLICKR]),
     "numbers": (COCO, ["9", "42", "391895"]),
     "numbers with zeros": (COCO, ["000000000009", "0042", "391895"]),
+    "numbers in groups or with endings": (COCO, ["train/9", "42.jpg", "391895.npy"]),
     "names of 2014 for those of 2017": (
         [f"{number:012}.jpg" for number in (9, 42, 391895)],
         [name.removesuffix(".jpg").partition("/")[2] for name in COCO],
