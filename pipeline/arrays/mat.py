@@ -93,16 +93,21 @@ def turned(array: Array) -> Array:
 
 
 def _turned_rows(array: Array, rows: int) -> Iterator[Block]:
-    values = np.concatenate(list(array.blocks())).T
-    return (values[start : start + rows] for start in range(0, len(values), rows))
+    values = np.empty(array.shape[::-1], array.dtype)
+    done = 0
+    for block in array.blocks():
+        values[:, done : done + len(block)] = block.T
+        done += len(block)
+    for start in range(0, len(values), rows):
+        yield values[start : start + rows]
 
 
 def _rows(path: Path, name: str, dtype: np.dtype[Any], rows: int) -> Iterator[Block]:
     from scipy.io import loadmat
 
-    # mat_dtype: the class of the variable; without it whole numbers come as small integers
-    values = loadmat(path, variable_names=(name,), mat_dtype=True)[name]
+    values = loadmat(path, variable_names=(name,))[name]
     for start in range(0, len(values), rows):
+        # whole numbers of any class are stored as small integers
         yield values[start : start + rows].astype(dtype)
 
 
