@@ -32,7 +32,9 @@ def _find(path: Path, name: str) -> Array | None:
         data = checked_dataset(file, path, name)
         if data is None:
             return None
-        return Array(f"{path}, array {name}", data.shape, data.dtype, partial(_rows, path, name))
+        return Array(
+            f"{path}, array {name}", data.shape, data.dtype, partial(read_rows, path, name)
+        )
 
 
 def checked_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset | None:
@@ -74,7 +76,17 @@ def _check_size(path: Path, name: str, data: h5py.Dataset) -> None:
         raise WorkbenchError(f"{path}: {name} of shape {data.shape} cannot be in this file")
 
 
-def _rows(path: Path, name: str, rows: int) -> Iterator[Block]:
+def read_rows(path: Path, name: str, rows: int) -> Iterator[Block]:
+    """The rows of a checked dataset, some at a time.
+
+    Args:
+        path: of the file.
+        name: of the dataset.
+        rows: about how many at a time.
+
+    Returns:
+        Blocks (B, ...).
+    """
     with opened(path) as file:
         dataset = file[name]
         if dataset.dtype.kind == "O":

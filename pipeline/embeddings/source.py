@@ -1,11 +1,12 @@
-"""Where vectors come from: one file with ids, Karpathy's .mat, VSE++'s folder or clip-retrieval's.
+"""Where vectors come from: one file with ids, Karpathy's .mat, an array for each image, VSE++'s
+folder or clip-retrieval's.
 
 Each opener checks all that shows before values are read, and says which row of the corpus every row
 of its vectors is.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pipeline.arrays.file import Array, joined
+from pipeline.arrays.file import Array, Block, joined
 from pipeline.arrays.formats import open_arrays
 from pipeline.arrays.ids import Ids, read_ids
 from pipeline.arrays.mat import only_matrix, upright
 from pipeline.arrays.npy import read_npy
+from pipeline.arrays.per_image import (
+    ImageArrays,
+    images_of_folder,
+    images_of_hdf5,
+    is_folder_of_images,
+)
 from pipeline.matching.annotations import folders_near
 from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.matching.images import ImageMatcher
@@ -32,6 +39,7 @@ from pipeline.runtime.section import EmbeddingFileConfig
 
 MAX_DIM = 1 << 16  # width of a vector
 MAX_ROWS = 1 << 25  # of a file; more is taken for damage
+USUAL = "features"  # the array that is read unless another is named
 MAT = ".mat"
 NAMES = "name the arrays of ids and vectors under `file` in params.yaml"
 OF_CAPTIONS = (
@@ -39,8 +47,8 @@ OF_CAPTIONS = (
     "rows that it does not have"
 )
 FOLDERS = (
-    "read are files with ids, VSE++'s folder with train_ims.npy, dev_ims.npy and test_ims.npy, and "
-    "clip-retrieval's with img_emb, text_emb and metadata"
+    "read are VSE++'s folder with train_ims.npy, dev_ims.npy and test_ims.npy, clip-retrieval's "
+    "with img_emb, text_emb and metadata, and for images a folder with X.npy for each X.jpg"
 )
 
 
@@ -87,15 +95,60 @@ def open_source(settings: EmbeddingFileConfig, wanted: Wanted) -> Source:
         return _of_parts(parts, wanted, skip)
     if path.is_dir() and wanted.of_images and is_precomp(path):
         return _of_precomp(path, wanted, skip)
+    if wanted.of_images and is_folder_of_images(path):
+        return _of_images(path, images_of_folder(path), wanted, skip)
     if path.is_dir():
         inside = listing(sorted(one.name for one in path.iterdir())) or "nothing"
         raise WorkbenchError(f"{path}: a folder with {inside}", FOLDERS)
     return _of_file(settings, wanted, skip)
 
 
+def _of_images(path: Path, images: list[ImageArrays], wanted: Wanted, skip: bool) -> Source:
+    """Vectors (D,) or (1, D) in arrays of their own for each image."""
+    for image in images:
+        if not _is_vector(image.features):
+            raise WorkbenchError(
+                f"{image.features.place}: shape {image.features.shape}; expected is a vector (D,)",
+                f"regions are read with regions.source and regions.path: {path}",
+            )
+    vectors = joined(str(path), [_as_row(image.features) for image in images])
+    _check(vectors)
+    matcher = ImageMatcher(wanted.ids, folders_near(path))
+    ids = [image.name for image in images]
+    names = matcher.named(ids, str(path))
+    hint = matcher.hint(ids, wanted.setting)
+    return Source(
+        path=path,
+        kind="arrays of each image",
+        vectors=vectors,
+        places=_places(str(path), names, vectors, wanted, skip, hint),
+        files=list(dict.fromkeys(image.path for image in images)),
+        explained=matcher.source_digest,
+    )
+
+
+def _is_vector(array: Array) -> bool:
+    return len(array.shape) == 1 or (len(array.shape) == 2 and array.shape[0] == 1)
+
+
+def _as_row(array: Array) -> Array:
+    """A vector as the one row of a matrix (1, D)."""
+    width = array.shape[-1]
+
+    def read(rows: int) -> Iterator[Block]:
+        yield np.concatenate(list(array.read(rows))).reshape(1, width)
+
+    return Array(array.place, (1, width), array.dtype, read)
+
+
 def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Source:
     path = Path(settings.path or "")
     file = open_arrays(path)
+    has_many = path.suffix in (".h5", ".hdf5") and file.get(settings.features) is None
+    if wanted.of_images and has_many and settings.features == USUAL:
+        images = images_of_hdf5(path)
+        if all(_is_vector(image.features) for image in images):
+            return _of_images(path, images, wanted, skip)
     matrices = only_matrix(file) if path.suffix == MAT else None
     vectors = file.array(matrices or settings.features, NAMES)
     if path.suffix != MAT:

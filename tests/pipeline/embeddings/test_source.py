@@ -217,6 +217,34 @@ def test_a_mat_file_without_an_order_has_a_way_out(tmp_path):
     refused(tmp_path / "v.mat", r"shape \(6, 10\) fits the images of .*dataset.json, .*dataset_b")
 
 
+@pytest.mark.parametrize("kind", ["datasets", "groups", "names", "files"])
+def test_an_array_for_each_image(tmp_path, kind):
+    layouts = {"datasets": "{}_features", "groups": "{}/feat", "names": "{}"}
+    path = tmp_path / ("fc" if kind == "files" else "v.h5")
+    stems = [name.removesuffix(".jpg") for name in IDS]
+    if kind == "files":
+        path.mkdir()
+        for stem, vector in zip(stems, VECTORS, strict=True):
+            np.save(path / f"{stem}.npy", vector)
+    else:
+        with h5py.File(path, "w") as file:
+            for stem, vector in zip(stems, VECTORS, strict=True):
+                file[layouts[kind].format(stem)] = vector[None] if kind == "groups" else vector
+    source, found = opened(path)
+    np.testing.assert_array_equal(found, VECTORS)
+    assert source.kind == "arrays of each image"
+
+
+def test_regions_of_each_image_are_no_vectors(tmp_path):
+    (tmp_path / "att").mkdir()
+    np.save(tmp_path / "att/100.npy", np.ones((3, 6), np.float32))
+    hint = refused(tmp_path / "att", r"100.npy: shape \(3, 6\); expected is a vector")
+    assert "regions.path" in hint
+    with h5py.File(tmp_path / "r.h5", "w") as file:
+        file["100_features"] = np.ones((3, 6), np.float32)
+    refused(tmp_path / "r.h5", "no array 'features'; it has 100_features")
+
+
 def test_ids_that_stand_there_once_for_each_caption(tmp_path, capsys):
     values = np.repeat(VECTORS, 5, 0)
     np.savez(tmp_path / "v.npz", ids=np.repeat(PATHS, 5), features=values)

@@ -1,4 +1,4 @@
-"""HDF5 with datasets of its own for each image: three layouts, with boxes and without."""
+"""Arrays of their own for each image, in HDF5 and in folders, with boxes and without."""
 
 import json
 
@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from region_cases import WIDTH, sample, world
 
+from pipeline.arrays.per_image import images_of_folder, images_of_hdf5
 from pipeline.regions.imports import ImportCorpus, import_job
-from pipeline.regions.imports.per_image_h5 import PerImageRegions
+from pipeline.regions.imports.per_image import PerImageRegions
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
 
@@ -36,8 +37,13 @@ def write(path, regions, names, layout="{}_{}", boxes=True, **spoilt):
                 file[name] = values
 
 
+def source_of(path, images):
+    read = images_of_folder if path.is_dir() else images_of_hdf5
+    return PerImageRegions([path], read, ImportCorpus(images))
+
+
 def check(path, images, regions, boxes=True):
-    source = PerImageRegions(path, ImportCorpus(images))
+    source = source_of(path, images)
     assert (source.width, source.has_boxes) == (WIDTH, boxes)
     assert source.most == max(len(one.features) for one in regions)
     for row, one in enumerate(regions):
@@ -64,6 +70,23 @@ def test_one_dataset_under_the_name_of_its_image(tmp_path, case, named):
     check(tmp_path / "r.hdf5", images, regions, boxes=False)
 
 
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_a_folder_with_a_file_for_each_image(tmp_path, case, ending):
+    images, regions, numbers = case
+    (tmp_path / "att").mkdir()
+    for number, one in zip(numbers, regions, strict=True):
+        if ending == ".npy":
+            np.save(tmp_path / f"att/{number}.npy", one.features)
+        else:
+            np.savez(tmp_path / f"att/{number}.npz", feat=one.features, bbox=one.boxes)
+    check(tmp_path / "att", images, regions, boxes=ending == ".npz")
+    settings = RegionsConfig(source="scan_npy", path=str(tmp_path / "att"), boxes="adaptive", min=1)
+    assert import_job(settings, images, None).datasets["features"][0][1] == WIDTH
+    np.save(tmp_path / "att/10.npy", np.ones(WIDTH, np.float32))
+    with pytest.raises(WorkbenchError, match=r"10.np.: shape \(5,\); expected are|more than once"):
+        source_of(tmp_path / "att", images)
+
+
 def test_boxes_that_are_shares_of_the_image_are_told_and_said(tmp_path, case, capsys):
     images, regions, numbers = case
     write(tmp_path / "r.hdf5", regions, numbers)
@@ -88,7 +111,7 @@ def test_the_source_butd_h5_reads_them(tmp_path, case):
 
 
 FAULTS = {
-    "count": ({"11_boxes": np.ones((9, 4))}, r"array 11_boxes: shape \(9, 4\); 11_features has"),
+    "count": ({"11_boxes": np.ones((9, 4))}, r"array 11_boxes: shape \(9, 4\); .*11_features has"),
     "none": ({"11_boxes": None}, "array 11_features: no boxes beside it, unlike"),
     "width": ({"11_features": np.ones((2, 9)), "11_boxes": np.ones((2, 4))}, r"width 9; .* has 5"),
     "flat": ({"11_features": np.ones(5)}, r"11_features: shape \(5,\); expected are regions"),
@@ -107,7 +130,7 @@ def test_faults_are_named(tmp_path, case, fault):
     spoilt, words = FAULTS[fault]
     write(tmp_path / "r.hdf5", regions, numbers, **spoilt)
     with pytest.raises(WorkbenchError, match=words) as error:
-        PerImageRegions(tmp_path / "r.hdf5", ImportCorpus(images))
+        source_of(tmp_path / "r.hdf5", images)
     assert "r.hdf5" in error.value.message
 
 
@@ -117,11 +140,13 @@ def test_groups_that_hold_themselves_end(tmp_path, case):
     with h5py.File(tmp_path / "r.hdf5", "r+") as file:
         file["again"] = file["/"]
     with pytest.raises(WorkbenchError, match=r"more than once|not in the corpus"):
-        PerImageRegions(tmp_path / "r.hdf5", ImportCorpus(images))
+        source_of(tmp_path / "r.hdf5", images)
 
 
 def test_a_file_of_other_things_says_what_it_has(tmp_path, case):
     with h5py.File(tmp_path / "r.hdf5", "w") as file:
         file["17_boxes"] = np.ones((2, 4))
-    with pytest.raises(WorkbenchError, match=r"no regions: .*17_features.* it has 17_boxes"):
-        PerImageRegions(tmp_path / "r.hdf5", ImportCorpus(case[0]))
+    with pytest.raises(
+        WorkbenchError, match=r"no arrays of images, .*17_features.* it has 17_boxes"
+    ):
+        source_of(tmp_path / "r.hdf5", case[0])
