@@ -20,6 +20,8 @@ def open_arrays(path: Path) -> ArrayFile:
         from pipeline.arrays.npy import read_npz as read
     elif path.suffix == ".parquet":
         from pipeline.arrays.parquet import read_parquet as read
+    elif path.suffix == ".mat":
+        from pipeline.arrays.mat import read_mat as read
     elif path.suffix == ".safetensors":
         from pipeline.arrays.tensors import read_safetensors as read
     else:

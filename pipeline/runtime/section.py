@@ -20,7 +20,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pipeline.runtime.kernels import Choice
 
-VECTOR_FILES = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors")
+VECTOR_FILES = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors", ".mat")
 
 # Context of model_dump: values as params.yaml writes them, `none` for no projection.
 AS_WRITTEN: Final = {"written": True}
@@ -187,10 +187,13 @@ class EmbeddingFileConfig(Section):
                 yield wrong_value("file.path", self.path, text)
         elif self.path is None:
             yield wrong_value("file.path", None, f"{switch} 'file' needs the path of a file")
-        elif not os.path.isfile(self.path):
-            yield wrong_value("file.path", self.path, "no such file")
-        elif not self.path.endswith(VECTOR_FILES):
-            text = f"allowed are files that end in {', '.join(VECTOR_FILES)}"
+        elif not os.path.exists(self.path):
+            yield wrong_value("file.path", self.path, "no such file or folder")
+        elif not os.path.isdir(self.path) and not self.path.endswith(VECTOR_FILES):
+            endings = ", ".join(VECTOR_FILES)
+            text = (
+                f"allowed are files that end in {endings}, and folders of VSE++ or clip-retrieval"
+            )
             yield wrong_value("file.path", self.path, text)
 
     def read_names(self) -> dict[str, str]:

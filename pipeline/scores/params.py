@@ -110,5 +110,5 @@ class ExternalConfig(Section):
             name = getattr(self, key)
             if path.resolve().parent != Path(self.folder).resolve():
                 yield wrong_value(key, name, f"must be the name of a file in {self.folder}")
-            elif not path.is_file():
+            elif not path.exists():
                 yield wrong_value(key, name, f"no such file in {self.folder}")

@@ -30,7 +30,7 @@ from models.backbone.weights import read_state_dict
 from pipeline.arrays.ids import text_ids
 from pipeline.dataset.rows import RowFormat, find_columns, read_rows
 from pipeline.dataset.tar import DamagedTar, read_members
-from pipeline.embeddings.job import open_embeddings
+from pipeline.embeddings.source import Wanted, open_source
 from pipeline.phrases.entities import read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
@@ -171,7 +171,8 @@ def _embeddings(ending: str) -> Parser:
     def read(at: Path) -> None:
         keys = {"ids": "ids", "features": "features", "other_ids": "error"}
         config = EmbeddingFileConfig(path=str(at / f"clip{ending}"), **keys)
-        _consume(open_embeddings(config).vectors.blocks())
+        wanted = Wanted(pd.DataFrame({"image_id": NAMES}), "image_id", "file.other_ids")
+        _consume(open_source(config, wanted).vectors.blocks())
 
     write = lambda at: write_vectors(at, ending, NAMES, VALUES)  # noqa: E731
     return Parser(10_000, f"clip{ending}", write, read)
