@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.section import (
     Count,
     Name,
@@ -56,7 +57,8 @@ class DetectorConfig(Section):
             problem = f"the c4_resnet101 is not trained here; {way_out}"
             yield wrong_value("weights", self.weights, problem)
         if self.weights not in ("train", "random") and not os.path.isfile(self.weights):
-            problem = "no such file; allowed are train, random or the path of a detector's weights"
+            allowed = "allowed are train, random or the path of a detector's weights"
+            problem = f"{absent(self.weights)}; {allowed}"
             yield wrong_value("weights", self.weights, problem)
         if len({len(sides) for sides in self.anchors}) > 1:
             problem = "every list needs the same number of sides"

@@ -16,6 +16,7 @@ import numpy as np
 from pipeline.arrays.file import Array, ArrayFile, Block, damage_named
 from pipeline.arrays.hdf5 import read_hdf5
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.first_bytes import explain
 
 HEADER = 128  # bytes
 ORDERS = {b"IM": "<", b"MI": ">"}
@@ -39,6 +40,9 @@ def read_mat(path: Path) -> ArrayFile:
         return read_hdf5(path)
     from scipy.io import whosmat
 
+    other = explain(path, expected=("matlab", "empty", "zeros"))
+    if other is not None:
+        raise other
     _check_file(path)
     found = {name: (shape, NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in NUMBERS}
 

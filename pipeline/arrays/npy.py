@@ -13,6 +13,7 @@ from numpy.lib import format as npy_format
 
 from pipeline.arrays.file import Array, ArrayFile, Block, damage_named
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.first_bytes import explain
 
 FLOATS = "save the values as float32"
 
@@ -63,6 +64,9 @@ def mapped_npy(path: Path, dims: int, hint: str = "") -> np.ndarray:
     Raises:
         WorkbenchError: for other types and shapes.
     """
+    other = explain(path, expected=("npy",))
+    if other is not None:
+        raise other
     array = read_npy(path).array("")
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
         raise WorkbenchError(f"{path}: values of type {array.dtype}; expected are floats", FLOATS)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.section import (
     Count,
     Name,
@@ -39,7 +40,7 @@ class ProposalsConfig(Section):
         elif self.path is None:
             yield wrong_value("path", None, "source 'file' needs the path of a file or folder")
         elif not os.path.exists(self.path):
-            yield wrong_value("path", self.path, "no such file or folder")
+            yield wrong_value("path", self.path, absent(self.path, "no such file or folder"))
         elif not os.path.isdir(self.path) and not self.path.endswith(BOX_FILES):
             allowed = f"allowed are folders and files that end in {', '.join(BOX_FILES)}"
             yield wrong_value("path", self.path, allowed)

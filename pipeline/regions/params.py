@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.section import (
     Count,
     CountOrAdaptive,
@@ -62,7 +63,7 @@ class RegionsConfig(Section):
         elif self.path is None:
             yield wrong_value("path", None, f"source {self.source!r} needs the path of its files")
         elif not os.path.exists(self.path):
-            yield wrong_value("path", self.path, "no such file or folder")
+            yield wrong_value("path", self.path, absent(self.path, "no such file or folder"))
         if self.min > self.max:
             yield wrong_value("min", self.min, f"must not exceed regions.max = {self.max}")
 

@@ -75,6 +75,27 @@ def owns_work() -> bool:
     return process_number() == 0 and LAUNCHER not in os.environ
 
 
+def require_semaphores(processes: str, way_out: str) -> None:
+    """Raise WorkbenchError, before any is started, where processes could not work together.
+
+    Args:
+        processes: what they do, for the message.
+        way_out: how to do without them.
+
+    Raises:
+        WorkbenchError: no semaphore can be made: Linux keeps them as files of /dev/shm, which may
+            be read-only, full or missing in a container.
+    """
+    import multiprocessing
+
+    try:
+        multiprocessing.get_context().Lock()
+    except OSError as error:
+        raise WorkbenchError(
+            f"/dev/shm cannot be written ({error.strerror}), which {processes} need", way_out
+        ) from None
+
+
 def set_device(device: "torch.device") -> None:
     """Take the GPU of this process; nothing on a CPU."""
     import torch

@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.kernels import Choice
 
 VECTOR_FILES = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors", ".mat")
@@ -55,7 +56,7 @@ def _count_or_share(value: Any) -> int | float:
 
 def _existing(value: str) -> str:
     if not os.path.exists(value):
-        raise PydanticCustomError(WRONG_VALUE, "no such file or folder")
+        raise _error(WRONG_VALUE, absent(value, "no such file or folder"))
     return value
 
 
@@ -155,7 +156,8 @@ def network_problems(section: Any, name: str) -> Iterator[InitErrorDetails]:
         yield wrong_value(
             "weights",
             section.weights,
-            "no such file; allowed are detector, random, imagenet or the path of a state dict",
+            f"{absent(section.weights)}; allowed are detector, random, imagenet or the path of a "
+            "state dict",
         )
     if section.normalisation == "caffe" and section.weights in ("detector", "imagenet"):
         whose = "its own" if section.model.startswith("timm/") else "torchvision's"
@@ -188,7 +190,7 @@ class EmbeddingFileConfig(Section):
         elif self.path is None:
             yield wrong_value("file.path", None, f"{switch} 'file' needs the path of a file")
         elif not os.path.exists(self.path):
-            yield wrong_value("file.path", self.path, "no such file or folder")
+            yield wrong_value("file.path", self.path, absent(self.path))
         elif not os.path.isdir(self.path) and not self.path.endswith(VECTOR_FILES):
             endings = ", ".join(VECTOR_FILES)
             text = (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.first_bytes import HEAD, STAND_INS, explain, kind_of_bytes, misplaced
 
 
 def printable(text: str) -> str:
@@ -76,11 +77,17 @@ def decode_text(data: bytes) -> str:
 
 
 def read_text(path: Path) -> str:
-    """A file as text (`decode_text`); WorkbenchError with the line where it is neither encoding."""
+    """A file as text (`decode_text`); WorkbenchError for what is no text or only stands for it, as a
+    pointer of git-lfs does, and with the line where it is neither encoding."""
     data = path.read_bytes()
+    kind = kind_of_bytes(data[:HEAD])
+    if kind is not None and kind.key in STAND_INS:
+        raise misplaced(kind, path)
     try:
         return decode_text(data)
     except UnicodeDecodeError as error:
+        if kind is not None:  # of an archive more is told by its members
+            raise explain(path) or misplaced(kind, path) from None
         line = data.count(b"\n", 0, error.start) + 1
         raise WorkbenchError(
             f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x})",

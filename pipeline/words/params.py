@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.section import (
     WRONG_VALUE,
     Count,
@@ -72,4 +73,4 @@ class VocabularyConfig(Section):
                 text += f"hf download {self.vectors}"
                 yield wrong_value("vectors", self.vectors, text)
         elif not os.path.isfile(self.vectors):
-            yield wrong_value("vectors", self.vectors, "no such file")
+            yield wrong_value("vectors", self.vectors, absent(self.vectors))

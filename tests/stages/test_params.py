@@ -179,6 +179,15 @@ COMPONENTS = "must be a whole number from 1, or none"
         ({"vse__margin": "0.2"}, "must be"),
         ({"vse__training__lr": float("inf")}, "must be"),
         ({"vocabulary__source": "word2vec_bin"}, "needs the path of a vector file"),
+        *(
+            (changes, "an address: download it first")
+            for changes in (
+                {"raw": "https://example.org/photos.zip"},
+                {"vocabulary__source": "word2vec_bin", "vocabulary__vectors": "http://a.b/c.bin"},
+                {"image_features__weights": "https://example.org/resnet18.pth"},
+                {"detector__weights": "https://example.org/detector.pth"},
+            )
+        ),
         ({"vocabulary__source": "gensim"}, "if you trust the file, convert it: python -c"),
         ({"vocabulary__vectors": "x.bin"}, "must be null when source is 'train'"),
         ({"vocabulary__background": 9}, "needs a source of vectors"),
