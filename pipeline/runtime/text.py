@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -77,11 +78,25 @@ def read_text(path: Path) -> str:
         ) from None
 
 
+def refuse_conflict(text: str, path: Path) -> None:
+    """Raise WorkbenchError for a text in which a git merge or rebase has left both sides."""
+    lines = text.splitlines()
+    marks = [at for at, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))]
+    if marks and any(line.startswith("=======") for line in lines):
+        raise WorkbenchError(
+            f"{path}, line {marks[0]}: conflict markers of git: two branches have changed it",
+            f"choose a side: git checkout --theirs {shlex.quote(str(path))} (or --ours), "
+            "likewise dvc.lock and the other files that git status names; then dvc repro",
+        )
+
+
 def read_json(path: Path) -> Any:
     """The value in a JSON file; WorkbenchError with line and column where it is not valid."""
+    text = read_text(path)
     try:
-        return json.loads(read_text(path))
+        return json.loads(text)
     except json.JSONDecodeError as error:
+        refuse_conflict(text, path)
         raise WorkbenchError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}",
             "download the file again",
