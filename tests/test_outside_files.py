@@ -230,7 +230,7 @@ def test_a_queued_run_says_that_it_lacks_what_git_does_not_track(clone, params):
     params(raw="data/raw/mine")
     run = ("dvc", "exp", "run", "--temp", "prepare_corpus", "-S", "seed=3")
     said = clone.run(*run, check=False)
-    assert "raw = 'data/raw/mine': no such file or folder here: a queued run works in a " in said
+    assert "raw = 'data/raw/mine': not in this copy of the repository: a queued run has " in said
     assert "git checkout params.yaml" not in said
     clone.run("dvc", "add", "data/raw/mine")
     clone.commit("images under DVC")

@@ -86,8 +86,8 @@ def not_found(path: str, what: str = "file or folder") -> str:
     if "://" in path:
         return f"{text}; an address is not read: download it, then give its path"
     if in_queued_run():
-        text += " here: a queued run works in a copy of the files that git tracks; "
-        text += "give an absolute path, or track it with dvc add and commit"
+        copy = "not in this copy of the repository: a queued run has tracked files only"
+        return f"{copy}; give an absolute path, or track it with dvc add, and commit"
     return text
 
 
