@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -45,7 +45,7 @@ from pipeline.runtime.text import Problems
 IMAGE_NAMES = ("image", "img", *(ending[1:] for ending in IMAGE_ENDINGS), "picture", "photo")
 LINES = "txt"  # a column of texts whose lines are captions
 CAPTION_NAMES = (*CAPTION_COLUMNS, LINES, "json", "alt")
-FIELDS = ("bytes", "path", *TEXT_FIELDS, TOKENS, NUMBER)  # of structs that are read
+FIELDS = (*TEXT_FIELDS, TOKENS, NUMBER)  # of records of captions that are read
 BATCH_BYTES = 1 << 23  # of rows that are Python's values at a time
 LOOKED_AT = 20  # files of a folder, to see whether it has images
 DIGITS = 12  # of a digest in a name
@@ -259,19 +259,28 @@ def read_rows(form: RowFormat, path: Path, columns: Columns) -> Iterator[Row]:
         step = max(1, BATCH_BYTES * len(whole) // max(1, whole.nbytes))
         for start in range(0, len(whole), step):
             batch = whole.slice(start, step)
-            values = [python_values(batch.column(name), FIELDS) for name in columns.names]
-            images = values[0]
-            splits = values[-1] if columns.split else [None] * len(batch)
+            images, names = _images(batch.column(columns.image))
+            splits: list[Any] = [None] * len(batch)
+            if columns.split is not None:
+                splits = python_values(batch.column(columns.split))
             captions = [
-                [texts_of(cell, lines) for cell in values[place]]
-                for place, lines in enumerate(by_line, 1)
+                [texts_of(cell, lines) for cell in python_values(batch.column(name), FIELDS)]
+                for name, lines in zip(columns.captions, by_line, strict=True)
             ]
-            for image, split, *own in zip(images, splits, *captions, strict=True):
-                texts = own[0] if len(own) == 1 else list(chain.from_iterable(own))
-                if isinstance(image, dict):
-                    yield Row(image.get("bytes"), image.get("path"), texts, split)
-                else:
-                    yield Row(image, None, texts, split)
+            texts = captions[0]
+            if len(captions) > 1:
+                texts = [list(chain.from_iterable(own)) for own in zip(*captions, strict=True)]
+            yield from map(Row, images, names, texts, splits)
+
+
+def _images(column: pa.Array) -> tuple[list[Any], list[Any]]:
+    """The bytes and the paths in a column of images; None for those that it lacks."""
+    if not pa.types.is_struct(column.type):
+        return python_values(column), [None] * len(column)
+    names = [field.name for field in column.type]
+    fields = dict(zip(names, column.flatten(), strict=True))
+    paths = python_values(fields["path"]) if "path" in fields else [None] * len(column)
+    return python_values(fields["bytes"]), paths
 
 
 def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
