@@ -36,6 +36,7 @@ def main(captions: Path, output: Path) -> None:
             other_cases=settings.other_cases,
             background=settings.background,
             seed=seed,
+            dim=settings.dim,
         )
     built = build_vocabulary(
         counts,
@@ -54,10 +55,11 @@ def main(captions: Path, output: Path) -> None:
     # a path would tie it to this machine
     source = {"window": WINDOW} if trained else {"vectors": Path(settings.vectors or "").name}
     digests = {"sha256": vectors.sha256} if vectors.sha256 else {}
-    built.write(output, made_from | source | digests)
+    form = {"form": vectors.form} if vectors.form else {}
+    built.write(output, made_from | source | digests | form)
     say(
         f"vocabulary: {len(built.vocabulary):,} tokens from {len(sentences):,} training captions, "
-        f"vectors of {vectors.dim} dimensions ({settings.source})"
+        f"vectors of {vectors.dim} dimensions ({vectors.form or settings.source})"
     )
     say(f"coverage: {built.coverage}")
     if built.unlisted and unlisted:

@@ -7,7 +7,7 @@ from torch import nn
 from models.backbone.file import ImageNetwork, cut_network
 from models.backbone.network import Backbone, BackboneError, classifier, load_strict
 from models.backbone.params import ImageFeaturesConfig, provenance
-from models.backbone.weights import published_state
+from models.backbone.weights import load_weights, published_state
 from models.detector.file import read_detector
 from models.detector.fpn import BODY
 from pipeline.runtime.errors import WorkbenchError
@@ -32,7 +32,7 @@ def weighted(model: str, weights: str) -> nn.Module:
     network = classifier(model)
     state = None if weights == "detector" else published_state(model, weights)
     if state is not None:
-        load_strict(network, state)
+        load_weights(network, state)
     return network
 
 

@@ -52,23 +52,51 @@ def _check_model(name: str) -> None:
     raise BackboneError(f"model {name!r} is not {whose}; similar: {near}")
 
 
+@dataclass(frozen=True)
+class Misfits:
+    """How the names and shapes of a state dict differ from a network's."""
+
+    missing: list[str]  # names that only the network has
+    unexpected: list[str]  # names that only the state dict has
+    ill_shaped: dict[str, str]  # names of both, with what is said of their shapes
+
+    @classmethod
+    def of(cls, expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> "Misfits":
+        """expected: the network's state dict; state: what should go into it."""
+        # Counters of batches seen: absent from files older than PyTorch 0.4.1, and not used here.
+        missing = [k for k in expected if k not in state and not k.endswith("num_batches_tracked")]
+        return cls(
+            missing,
+            [name for name in state if name not in expected],
+            {
+                name: f"{name} {tuple(state[name].shape)} for {tuple(value.shape)}"
+                for name, value in expected.items()
+                if name in state and state[name].shape != value.shape
+            },
+        )
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.missing, *self.unexpected, *self.ill_shaped]
+
+    def __str__(self) -> str:
+        groups = {
+            "missing": self.missing,
+            "unexpected": self.unexpected,
+            "of another shape": list(self.ill_shaped.values()),
+        }
+        parts = (
+            f"{len(names)} {what}: {listing(names, 8)}" for what, names in groups.items() if names
+        )
+        return "; ".join(parts)
+
+
 def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load a state dict; BackboneError where a name or shape differs from the network's."""
     expected = network.state_dict()
-    # Counters of batches seen: absent from files older than PyTorch 0.4.1, unused in evaluation.
-    missing = [k for k in expected if k not in state and not k.endswith("num_batches_tracked")]
-    unexpected = [key for key in state if key not in expected]
-    misfits = [
-        f"{key} {tuple(state[key].shape)} for {tuple(expected[key].shape)}"
-        for key in expected
-        if key in state and state[key].shape != expected[key].shape
-    ]
-    groups = {"missing": missing, "unexpected": unexpected, "of another shape": misfits}
-    problems = [
-        f"{len(names)} {what}: {listing(names, 8)}" for what, names in groups.items() if names
-    ]
-    if problems:
-        raise BackboneError("the state dict does not fit the model; " + "; ".join(problems))
+    misfits = Misfits.of(expected, state)
+    if misfits.names:
+        raise BackboneError(f"the state dict does not fit the model; {misfits}")
     network.load_state_dict({**expected, **state})
 
 
@@ -143,6 +171,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
             node.update_kwarg("inplace", False)
     graph.recompile()
     backbone = Backbone(graph, nodes, pool).eval().requires_grad_(False)
+    check_known(backbone, layers)
     _check_outputs(network, backbone, layers, size)
     return backbone, probe(backbone, size).shape[1]
 
@@ -229,6 +258,18 @@ def _check_outputs(
                 f"layer {layer!r} of a Swin transformer has its channels last; "
                 "cut at permute, avgpool or flatten"
             )
+
+
+def check_known(part: nn.Module, layers: Sequence[str]) -> None:
+    """Refuse weights that are NaN, as models.backbone.weights.load_weights leaves those that a file
+    does not have; part: what computes the layers."""
+    tensors = part.state_dict()  # without values where a network is built to see its sizes
+    unknown = [
+        name for name in tensors if not tensors[name].is_meta and tensors[name].isnan().any()
+    ]
+    if unknown:
+        names = listing((name.removeprefix("graph.") for name in unknown), 8)
+        raise BackboneError(f"layers {listing(layers, 8)} need {names}, which the weights lack")
 
 
 def probe(module: nn.Module, size: int) -> Any:

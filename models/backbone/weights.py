@@ -11,23 +11,41 @@ from urllib.error import URLError
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.backbone import timm_networks
+from models.backbone.network import BackboneError, Misfits
 from models.backbone.networks import NETWORKS
 from models.backbone.preprocessing import published_weights
-from pipeline.runtime.errors import WorkbenchError, first_line
+from pipeline.runtime.errors import WorkbenchError, counted, first_line, listing
 from pipeline.runtime.files import sha256_file
+from pipeline.runtime.first_bytes import absent, explain, kind_of, python_line, shown_path
 from pipeline.runtime.process import say
 
 CONNECT_SECONDS = 10.0
 NESTED = ("model", "state_dict")  # where checkpoints of other programs have their state dict
+READ = ("safetensors", "torch", "pickle")  # kinds of files, of pickles tensors alone
 SAVE = "save the state dict itself with: torch.save(model.state_dict(), path)"
-CONVERT = (
-    "pickled arrays run code when they are read, so convert them yourself, if you trust the file: "
-    "import pickle, torch, safetensors.torch as s; w = pickle.load(open('in.pkl', 'rb'), "
-    "encoding='latin1'); s.save_file({k: torch.tensor(v) for k, v in w.get('model', w).items()}, "
-    "'out.safetensors')"
+# Parts of networks, by the beginning of their names, that only give the classes of a training: of
+# torchvision, timm and others. Those of other classes, or none, do for the layers before them.
+HEADS = frozenset(
+    ("fc", "classifier", "head", "heads", "last_linear", "logits", "aux1", "aux2", "AuxLogits")
+)
+# Whatever the file holds, the state dicts in it: for those who trust the file.
+PLAIN = (
+    "import torch; f = lambda v: v.state_dict() if hasattr(v, 'state_dict') else v; "
+    "w = f(torch.load({source!r}, map_location='cpu', weights_only=False)); "
+    "torch.save({{k: f(v) for k, v in w.items() if isinstance(f(v), (dict, torch.Tensor))}}, "
+    "{target!r})"
+)
+SCRIPT = (
+    "import torch; torch.save(torch.jit.load({source!r}, map_location='cpu').state_dict(), "
+    "{target!r})"
+)
+ARRAYS = (
+    "import pickle, torch, safetensors.torch as s; w = pickle.load(open({source!r}, 'rb'), "
+    "encoding='latin1'); s.save_file({{k: torch.tensor(v) for k, v in w.get('model', w).items()}}, "
+    "{target!r})"
 )
 
 
@@ -49,28 +67,70 @@ def _unpublished(model: str) -> WorkbenchError:
 
 
 def read_state_dict(path: Path | str) -> dict[str, Tensor]:
-    """Name -> tensor from a .safetensors file or a state dict saved with torch.save, also under
-    `model` or `state_dict`. Only tensors and plain values are read (`weights_only`)."""
+    """Name -> tensor from a file of safetensors or a state dict saved with torch.save, also inside
+    a checkpoint. Only tensors and plain values are read (`weights_only`)."""
     path = Path(path)
+    if not path.is_file():
+        raise WorkbenchError(f"{shown_path(path)}: {absent(path, 'no such weights file')}")
+    kind = kind_of(path)
+    if kind is not None and kind.key == "torchscript":
+        raise WorkbenchError(f"{path}: {kind.title}, which is code", _convert(SCRIPT, path, ".pth"))
+    other = explain(path, READ, "weights are read from safetensors and from files of torch.save")
+    if other is not None:
+        raise other
+    is_plain = path.suffix == ".safetensors" if kind is None else kind.key == "safetensors"
     try:
-        if path.suffix == ".safetensors":
+        if is_plain:
             return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise WorkbenchError(f"{path}: no such weights file") from None
+        with open(path, "rb") as handle:  # of a path torch would look at the ending
+            state = torch.load(handle, map_location="cpu", weights_only=True)
     except PermissionError:
         raise
     except (SafetensorError, OSError, MemoryError) as error:
         raise WorkbenchError(f"{path}: not readable as weights: {first_line(error)}") from None
     except Exception as error:  # torch's unpickler raises nearly any type on damaged files
-        # torch's own words on this advise to open the file all the same.
-        unsafe = isinstance(error, UnpicklingError)
-        why = "damaged, or it holds other things than tensors" if unsafe else first_line(error)
-        hint = CONVERT if path.suffix == ".pkl" else SAVE
-        raise WorkbenchError(f"{path}: not a plain state dict: {why}", hint) from None
-    if isinstance(state, Mapping):
-        inner = [state[key] for key in NESTED if _holds_tensors(state.get(key))]
-        state = inner[0] if len(inner) == 1 else state
+        raise _not_plain(path, error, kind is not None and kind.key == "pickle") from None
+    return _inner(path, state)
+
+
+def _not_plain(path: Path, error: Exception, is_pickle: bool) -> WorkbenchError:
+    """The error for what torch does not read as tensors alone; is_pickle: not written by torch."""
+    convert = _convert(ARRAYS, path, ".safetensors") if is_pickle else _convert(PLAIN, path, ".pth")
+    what = f"{path}: not a plain state dict"
+    if not isinstance(error, UnpicklingError):
+        return WorkbenchError(f"{what}: {first_line(error)}", convert)
+    # torch's own words on this advise to open the file all the same.
+    try:
+        objects = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except Exception:  # of files older than PyTorch 1.6, or damaged ones
+        objects = []
+    held = f" ({listing(objects, 3)})" if objects else ""
+    return WorkbenchError(
+        f"{what}: damaged, or it holds objects other than tensors{held}, which run code", convert
+    )
+
+
+def _convert(code: str, path: Path, ending: str) -> str:
+    """The way out of a file whose reading runs code, as a command."""
+    target = f"{path}.plain{ending}"
+    line = python_line(code.format(source=str(path), target=target))
+    return f"if you trust the file, take its tensors out and name {target} instead: {line}"
+
+
+def _inner(path: Path, state: Any) -> dict[str, Tensor]:
+    """The state dict in what torch read: all of it, or the one mapping of tensors in it."""
+    if isinstance(state, Mapping) and not _holds_tensors(state):
+        inner = {str(key): value for key, value in state.items() if _holds_tensors(value)}
+        usual = [key for key in NESTED if key in inner]
+        chosen = usual if len(usual) == 1 else list(inner)
+        if len(chosen) > 1:
+            raise WorkbenchError(
+                f"{path}: holds several state dicts: {listing(chosen)}",
+                f"save the one you want: torch.save(checkpoint[{chosen[0]!r}], path)",
+            )
+        if chosen and chosen[0] not in NESTED:
+            say(f"{path}: the weights are those under {chosen[0]!r}")
+        state = inner[chosen[0]] if chosen else state
     if not _holds_tensors(state):
         kind = type(state).__name__
         raise WorkbenchError(f"{path}: holds a {kind} of other things than tensors", SAVE)
@@ -78,7 +138,77 @@ def read_state_dict(path: Path | str) -> dict[str, Tensor]:
 
 
 def _holds_tensors(state: Any) -> bool:
-    return isinstance(state, Mapping) and all(isinstance(v, Tensor) for v in state.values())
+    if not isinstance(state, Mapping) or not state:
+        return False
+    return all(isinstance(value, Tensor) for value in state.values())
+
+
+def load_weights(network: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load a state dict of others in place, and say what of it was not taken as it is.
+
+    Args:
+        network: a whole network.
+        state: its tensors by name, perhaps with something before all of the names, such as the
+            `module.` of a training on several GPUs, and with a head of other classes or none. What
+            of the network's head the file does not have becomes NaN, so that a layer that needs it
+            is refused when the network is cut.
+
+    Raises:
+        BackboneError: other names or shapes differ, or several prefixes give the whole network.
+    """
+    expected = network.state_dict()
+    prefix = _prefix_of(expected, state)
+    bare = under_prefix(state, prefix)
+    misfits = Misfits.of(expected, bare)
+    if not all(map(_is_of_head, misfits.names)):
+        raise BackboneError(f"the state dict does not fit the model; {misfits}")
+    lost = [*misfits.missing, *misfits.ill_shaped]
+    taken = {name: bare[name] for name in bare if name in expected and name not in lost}
+    floats = (name for name in lost if expected[name].is_floating_point())
+    unknown = {name: torch.full_like(expected[name], torch.nan) for name in floats}
+    network.load_state_dict({**expected, **taken, **unknown})
+    if prefix:
+        others = len(state) - len(bare)
+        ending = f"; {counted(others, 'tensor')} without it left out" if others else ""
+        say(f"weights: the names begin with {prefix!r}, which is taken away{ending}")
+    if misfits.names:
+        say(f"weights: a head that is not this network's is left out ({misfits})")
+
+
+def under_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with a prefix, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }
+
+
+def prefixes_before(state: Mapping[str, Tensor], name: str) -> list[str]:
+    """What stands before a name in a state dict, wherever it does: "" or an end in a dot."""
+    found = (key.removesuffix(name) for key in state if key.endswith(name))
+    return [prefix for prefix in found if not prefix or prefix.endswith(".")]
+
+
+def _prefix_of(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> str:
+    """The prefix under which a state dict has all of a network but perhaps its head; "" where none
+    does. BackboneError where several do."""
+    body = [name for name in expected if not _is_of_head(name)]
+    prefixes = prefixes_before(state, body[0]) if body else []
+    whole = [
+        prefix
+        for prefix in prefixes
+        if all(map(_is_of_head, Misfits.of(expected, under_prefix(state, prefix)).names))
+    ]
+    if len(whole) > 1:
+        raise BackboneError(
+            f"the state dict has the model several times, under {listing(map(repr, whole))}; save "
+            f"one: torch.save({{k.removeprefix({whole[0]!r}): v for k, v in state.items() "
+            f"if k.startswith({whole[0]!r})}}, path)"
+        )
+    return whole[0] if whole else ""
+
+
+def _is_of_head(name: str) -> bool:
+    return name.partition(".")[0] in HEADS
 
 
 def imagenet_state(model: str) -> dict[str, Tensor]:

@@ -5,14 +5,21 @@ from pathlib import Path
 from torch import nn
 
 from models.backbone.network import BackboneError
-from models.backbone.weights import read_state_dict
+from models.backbone.weights import prefixes_before, read_state_dict, under_prefix
 from models.detector.data import Labels
 from models.detector.file import DetectorDescription, describe, is_detector_file, read_names
 from models.detector.params import DetectorConfig
 from models.detector.setup import decisive, sizes_of
-from models.detector.weights import foreign_detector, known_names, load_detector, seeded_detector
+from models.detector.weights import (
+    CLASSES,
+    foreign_detector,
+    known_names,
+    load_detector,
+    seeded_detector,
+)
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import say
 
 
 def random_detector(settings: DetectorConfig, labels: Labels, seed: int = 0) -> nn.Module:
@@ -44,6 +51,10 @@ def _of_own_file(settings: DetectorConfig, path: Path) -> tuple[nn.Module, dict[
 
 def _of_others(settings: DetectorConfig, path: Path) -> nn.Module:
     state, architecture = read_state_dict(path), settings.architecture
+    prefixes = prefixes_before(state, CLASSES)
+    if len(prefixes) == 1 and prefixes[0]:
+        state = under_prefix(state, prefixes[0])
+        say(f"weights: the names begin with {prefixes[0]!r}, which is taken away")
     try:
         objects, attributes = read_names(settings.names, *known_names(architecture, state))
         return foreign_detector(architecture, state, objects, attributes, sizes_of(settings))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchvision.models import VGG
 
 from models.backbone.build import load_body, weighted
-from models.backbone.network import Backbone, BackboneError, cut, weights_digest
+from models.backbone.network import Backbone, BackboneError, check_known, cut, weights_digest
 from models.backbone.preprocessing import preprocessing_of
 from models.detector.fpn import FPNDetector
 from models.detector.weights import load_detector
@@ -78,6 +78,8 @@ def _cut(settings: BoxNetworkConfig, detector: Path) -> tuple[Backbone, nn.Modul
     """The cut network, and its head where boxes go through the network's own layers (fc7)."""
     network = weighted(settings.model, settings.weights)
     head = vgg_head(network, settings.layers) if settings.pool == "fc7" else None
+    if head is not None:
+        check_known(head, ("fc7",))
     pool = "mean" if settings.pool == "fc7" else settings.pool
     backbone, _ = cut(network, settings.layers, pool, settings.short_side)
     if settings.weights == "detector":

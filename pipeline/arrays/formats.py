@@ -4,23 +4,40 @@ from pathlib import Path
 
 from pipeline.arrays.file import ArrayFile, damage_named
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.first_bytes import absent, explain, kind_of, shown_path
+from pipeline.runtime.process import say
 from pipeline.runtime.section import VECTOR_FILES
+
+# The kind of file that an ending promises, as pipeline.runtime.first_bytes names it.
+KINDS = {".h5": "hdf5", ".hdf5": "hdf5", ".mat": "matlab"}
+KINDS |= {ending: ending[1:] for ending in VECTOR_FILES if ending not in KINDS}
 
 
 def open_arrays(path: Path) -> ArrayFile:
-    """Open a file by its ending; WorkbenchError for other endings and damaged files."""
+    """Open a file by its first bytes, which outrank its ending; WorkbenchError for endings other
+    than those of the formats, and for files of other kinds and damaged ones."""
     if path.suffix not in VECTOR_FILES:
         raise WorkbenchError(f"{path}: allowed endings are {listing(VECTOR_FILES)}")
     if not path.is_file():
-        raise WorkbenchError(f"{path}: no such file")
+        raise WorkbenchError(f"{shown_path(path)}: {absent(path)}")
+    found, key = kind_of(path), KINDS[path.suffix]
+    is_damaged = found is not None and (key, found.key) == ("npz", "cut_zip")  # its reader says how
+    other = explain(path, KINDS.values(), f"save the values in one of {listing(VECTOR_FILES)}")
+    if other is not None and not is_damaged:
+        raise other
+    if found is not None and found.key != key and not is_damaged:
+        key = found.key
+        say(f"{path}: read as {found.title}, which it is by its first bytes")
     # Imports that can be seen in the source: the digest of a stage's code must list these files.
-    if path.suffix == ".npy":
+    if key == "npy":
         from pipeline.arrays.npy import read_npy as read
-    elif path.suffix == ".npz":
+    elif key == "npz":
         from pipeline.arrays.npy import read_npz as read
-    elif path.suffix == ".parquet":
+    elif key == "parquet":
         from pipeline.arrays.parquet import read_parquet as read
-    elif path.suffix == ".safetensors":
+    elif key == "matlab":
+        from pipeline.arrays.mat import read_mat as read
+    elif key == "safetensors":
         from pipeline.arrays.tensors import read_safetensors as read
     else:
         from pipeline.arrays.hdf5 import read_hdf5 as read

@@ -11,11 +11,34 @@ import pyarrow.parquet as pq
 
 from pipeline.arrays.file import Array, ArrayFile, Block
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.first_bytes import explain
 
 MAX_TEXT = 1 << 12  # bytes
-opened = partial(
-    pq.ParquetFile, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
-)
+
+
+def opened(path: Path, dictionaries: list[str] | None = None) -> pq.ParquetFile:
+    """Open a parquet file, to be closed by `with`.
+
+    Args:
+        path: the file.
+        dictionaries: columns of texts whose repeated values stay stored once.
+
+    Returns:
+        The file, of which nothing but its schema is read yet.
+
+    Raises:
+        WorkbenchError: a file of another kind; pyarrow raises its own of damaged ones.
+    """
+    other = explain(path, expected=("parquet",))
+    if other is not None:
+        raise other
+    return pq.ParquetFile(
+        path,
+        read_dictionary=dictionaries,
+        buffer_size=1 << 20,
+        pre_buffer=False,
+        page_checksum_verification=True,
+    )
 
 
 def read_parquet(path: Path) -> ArrayFile:
@@ -78,7 +101,7 @@ def _columns(
 ) -> Iterator[tuple[int, Any]]:
     """Number of the first row and values of a column, some rows at a time, none of them null."""
     start = 0
-    with opened(path, read_dictionary=dictionaries) as file:
+    with opened(path, dictionaries) as file:
         for batch in file.iter_batches(rows, columns=[name], use_threads=False):
             batch.validate(full=True)
             column = batch.column(0)

@@ -8,13 +8,24 @@ import os
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, features
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
+from pipeline.runtime.first_bytes import (
+    HEAD,
+    IMAGE_KEYS,
+    FileKind,
+    absent,
+    first_bytes,
+    kind_of_bytes,
+    shown_path,
+    way_out,
+)
 
 # Pillow's own bomb limit is a constant of the process and warns before it raises; `max_pixels`
 # takes its place, checked on the header before any pixel is decoded.
@@ -22,8 +33,13 @@ Image.MAX_IMAGE_PIXELS = None
 
 MAX_ASPECT = 50  # networks scale the shorter side up: a longer ribbon outgrows the memory
 
-# Named, because Pillow would otherwise try everything, Ghostscript for EPS included.
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+# Named, because Pillow would otherwise try everything, Ghostscript for EPS included. Two of them
+# need libraries that not every Pillow was built with.
+BUILT_IN = {"AVIF": "avif", "JPEG2000": "jpg_2000"}
+FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+FORMATS += tuple(name for name in BUILT_IN if features.check(BUILT_IN[name]))
+READ_KEYS = {name.lower() for name in FORMATS}  # as pipeline.runtime.first_bytes has them
+HEIC_EXTRA = "pip install --editable '.[heic]', or convert it to JPEG"
 
 
 class ImageError(WorkbenchError):
@@ -50,19 +66,19 @@ def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
     16-bit grey is scaled, transparency is laid over white, of an animation the first frame is
     taken. max_pixels: larger images are refused before decoding; None for those already checked."""
     if not os.path.lexists(path):
-        raise ImageError(path, "no such file")
+        raise ImageError(shown_path(path), absent(path))
     if not os.path.isfile(path):  # a pipe would block for ever
         raise ImageError(path, "not a regular file")
     if os.path.getsize(path) == 0:
         raise ImageError(path, "empty file")
-    return _decoded(path, path, max_pixels)
+    return _decoded(path, path, max_pixels, first_bytes(path))
 
 
 def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
     """As `open_rgb`, of the bytes of a file that messages call `name`."""
     if not data:
         raise ImageError(name, "empty file")
-    return _decoded(io.BytesIO(data), name, max_pixels)
+    return _decoded(io.BytesIO(data), name, max_pixels, data[:HEAD])
 
 
 def check_aspect(image: Image.Image) -> None:
@@ -88,24 +104,63 @@ def check_image(path: str, max_pixels: int | None) -> CheckedImage:
 
 
 def _decoded(
-    source: Path | str | io.BytesIO, name: Path | str, max_pixels: int | None
+    source: Path | str | io.BytesIO, name: Path | str, max_pixels: int | None, head: bytes
 ) -> Image.Image:
+    """As `open_rgb`, of a file or its bytes; head: what it begins with."""
+    kind = kind_of_bytes(head)
+    formats = FORMATS
+    if kind is not None and kind.key == "heic" and _heic_is_read():
+        formats = ("HEIF",)
     try:
         with warnings.catch_warnings():  # Pillow warns of odd metadata in files that decode well
             warnings.simplefilter("ignore")
-            with Image.open(source, formats=FORMATS) as image:
-                width, height = image.size
-                if max_pixels is not None and width * height > max_pixels:
-                    allowed = f"allowed are {max_pixels / 1e6:g} million"
-                    raise ImageError(name, f"{width} x {height} pixels, {allowed}")
+            with Image.open(source, formats=formats) as image:
+                _check_pixels(name, image, max_pixels)
                 image.load()
+                _check_pixels(name, image, max_pixels)  # a HEIC file may hold more than it says
                 with suppress(Exception):  # as any viewer: unreadable EXIF counts as none
                     ImageOps.exif_transpose(image, in_place=True)
                 return _to_rgb(image)
     except ImageError:
         raise
+    except Image.UnidentifiedImageError:
+        path = None if isinstance(source, io.BytesIO) else source
+        raise ImageError(name, _unread(kind, path)) from None
     except Exception as error:  # Pillow's parsers raise nearly any type on damaged files
         raise ImageError(name, _reason(error)) from error
+
+
+def _check_pixels(name: Path | str, image: Image.Image, max_pixels: int | None) -> None:
+    width, height = image.size
+    if max_pixels is not None and width * height > max_pixels:
+        allowed = f"allowed are {max_pixels / 1e6:g} million"
+        raise ImageError(name, f"{width} x {height} pixels, {allowed}")
+
+
+@cache
+def _heic_is_read() -> bool:
+    """Whether HEIC can be decoded, with pillow-heif, which is loaded with the first such file."""
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        return False
+    register_heif_opener()
+    return True
+
+
+def _unread(kind: FileKind | None, path: Path | str | None) -> str:
+    """Why Pillow took a file for no image, by what the file is; what leads out in brackets. path:
+    None for bytes in memory."""
+    if kind is None:
+        return f"not an image ({', '.join(FORMATS)} are read)"
+    if kind.key not in IMAGE_KEYS:
+        out = "" if path is None else way_out(kind, path)
+        return f"not an image but {kind.title}" + (f" ({out})" if out else "")
+    if kind.key == "heic" and not _heic_is_read():
+        return f"{kind.title}, which needs the extra heic ({HEIC_EXTRA})"
+    if kind.key in READ_KEYS | {"heic"}:
+        return f"{kind.title} whose header is damaged"
+    return f"{kind.title}, which is not read (convert it to JPEG or PNG)"
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -127,8 +182,6 @@ def _scale_16_bit(image: Image.Image) -> Image.Image:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, Image.UnidentifiedImageError):
-        return f"not an image ({', '.join(FORMATS)} are read)"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = " ".join(str(error).split())

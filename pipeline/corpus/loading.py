@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError, first_line
 from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import require_semaphores
 
 Rows = npt.NDArray[np.int64]
 
@@ -47,7 +48,10 @@ def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
 
 def decode_ahead(batches: Dataset[Any], workers: int, section: str) -> Iterator[Any]:
     """The batches in order, decoded by worker processes (0: by this one) ahead of their use;
-    WorkbenchError for the `problems` of a batch, lines, and for a worker that died."""
+    WorkbenchError for the `problems` of a batch, lines, for processes that cannot work together,
+    and for a worker that died."""
+    if workers:
+        require_semaphores("processes that decode images", f"set {section}.workers to 0")
     loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
     try:
         for batch in loader:

@@ -1,6 +1,7 @@
 """What readers of annotation files share: from names and captions to a Source."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ from pipeline.dataset.equal import equal_photographs, in_one_split, joined_group
 from pipeline.dataset.locate import locate_images
 from pipeline.dataset.source import Options, Source
 from pipeline.dataset.splits import settled_splits
+from pipeline.runtime.text import Problems
 
 
 def described_source(
@@ -64,3 +66,54 @@ def described_source(
         captions=captions.assign(image_id=described),
         remarks=(*remarks, *located.remarks, *equal, *drawn),
     )
+
+
+def check_once(path: Path, names: Iterable[str]) -> None:
+    """Raise WorkbenchError for images that a file describes in more than one record.
+
+    Args:
+        path: the file, for the message.
+        names: the image of every record.
+    """
+    problems = Problems(str(path))
+    problems.add("images more than once", (ascii(n) for n, k in Counter(names).items() if k > 1))
+    problems.raise_if_any("mend the annotations")
+
+
+def one_split_each(place: Path, named: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:
+    """The split of every image, of records that may name an image several times.
+
+    Args:
+        place: the file or folder of the annotations, for the message.
+        named: the image of every record with the split that it is in, None for one without.
+
+    Returns:
+        The images in the order in which they first come.
+
+    Raises:
+        WorkbenchError: images in more than one split.
+    """
+    splits: dict[str, str | None] = {}
+    several: dict[str, None] = {}
+    for name, split in named:
+        if splits.setdefault(name, split) != split:
+            several[name] = None
+    problems = Problems(str(place))
+    problems.add("images in more than one split", map(ascii, several))
+    problems.raise_if_any("an image that is trained on must not be tested on: mend the annotations")
+    return splits
+
+
+def numbered(images: Iterable[str]) -> list[str]:
+    """Ids of captions that have none of their own: `<image>#0`, `<image>#1`, ...
+
+    Args:
+        images: the image of every caption, in the captions' order.
+    """
+    counts: dict[str, int] = {}
+    ids = []
+    for image in images:
+        number = counts.get(image, 0)
+        counts[image] = number + 1
+        ids.append(f"{image}#{number}")
+    return ids

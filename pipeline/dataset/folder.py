@@ -49,6 +49,8 @@ class Folder:
         Returns:
             Paths inside the root, shallow ones first.
         """
+        if not patterns:
+            return []
         matches = re.compile("|".join(map(translate, patterns))).match
         found = []
         for folder in sorted(self.files, key=lambda path: (depth(path), path)):

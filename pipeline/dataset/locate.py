@@ -6,8 +6,9 @@ by the files that it holds, not by its own name, and an image by the last parts 
 Whatever is assumed is said.
 """
 
+import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ def _has_all(root: Path, names: Sequence[str]) -> bool:
         if folder not in listed:
             place = root / folder
             is_there = is_inside(name) and place.is_dir()
-            listed[folder] = {path.name for path in place.iterdir()} if is_there else set()
+            listed[folder] = set(os.listdir(place)) if is_there else set()
         if file not in listed[folder] or not is_inside(name):
             return False
     return bool(names)
@@ -194,6 +195,7 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
             if matches:
                 found |= matches
                 break
+    found |= _in_other_places(folder, found, names)
     left = [name for name in names if name not in found]
     return found | _by_names_of_2017(folder, left)
 
@@ -254,6 +256,27 @@ def _shared_parts(first: str, second: str) -> int:
             break
         number += 1
     return number
+
+
+def _in_other_places(
+    folder: Folder, found: Mapping[str, str], names: Sequence[str]
+) -> dict[str, str]:
+    """The files of names that were not found in the folder of the others, as `train/` and `val/`
+    hold them: each the only file of its name, in folders that hold none of those found."""
+    counts = Counter(_with_slashes(name).rpartition("/")[2] for name in names)
+    taken = {path.rpartition("/")[2] for path in found.values()}
+    places: dict[str, list[str]] = defaultdict(list)
+    for place, files in folder.files.items():
+        if taken.isdisjoint(files):
+            for file in files & counts.keys():
+                places[file].append(joined(place, file))
+    others: dict[str, str] = {}
+    for name in names:
+        file = _with_slashes(name).rpartition("/")[2]
+        is_plain = ".." not in name.replace("\\", "/").split("/")
+        if name not in found and is_plain and counts[file] == 1 and len(places[file]) == 1:
+            others[name] = places[file][0]
+    return others
 
 
 def _by_names_of_2017(folder: Folder, names: Sequence[str]) -> dict[str, str]:

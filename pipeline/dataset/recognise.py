@@ -6,8 +6,9 @@ that a folder with many large files is known in a second; `read` then names ever
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,11 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import decode_text
 
 LOOKED_AT = 1 << 20  # bytes at the beginning of a file
+LONGEST_KEY = 256  # bytes of a key of JSON and of the blanks up to its list
+MOST_IN_FOLDER = 100  # annotation files; more are one for each image
+MOST_FILES = 400  # annotation files in all
+MOST_NAMES = 100  # images of a file that are looked for, to see whether its images are there
+PERSON_PATHS = ("file_path", "img_path")  # keys of an image in CUHK-PEDES' form
 _LIST = re.compile(r'(?:^\s*|"(\w+)"\s*:\s*)\[\s*(?=\{)')
 
 
@@ -76,13 +82,15 @@ def annotation_files(
         published: globs, in lower case, of the names that the dataset's authors gave their files.
 
     Returns:
-        One find. A file that is named, or has a published name where there is nothing better, is
-        taken whatever is in it: reading says what is wrong with it.
+        One find. A file that is named is taken whatever is in it, and where there is nothing better
+        one that has a published name, or is the only one with the ending of these: reading says
+        what is wrong with it.
 
     Raises:
         WorkbenchError: no such file, none that the reader knows, or several that are equally good.
     """
     require_folder(raw)
+    stems = stems_of(folder)
     name = options.corpus.annotations
     if name is not None:
         path = find_in_raw(raw, name, "corpus.annotations")
@@ -97,14 +105,17 @@ def annotation_files(
         }
         folder = Folder(raw, inside)
     finds = recognise(folder)
-    if not finds and published:
-        finds = [Found((file,)) for file in folder.matching(*published)[:1]]
     if not finds:
+        others = few_files(folder, *{f"*{Path(name).suffix}" for name in published})
+        meant = folder.matching(*published) or (others if len(others) == 1 else [])
+        if meant:
+            return Found((meant[0],))
+        among = f", among {listing(others, 5)}" if others else ""
+        place = raw if name is None else raw / name
         raise WorkbenchError(
-            f"{raw if name is None else raw / name}: no annotation file; looked for {expected}",
+            f"{place}: no annotation file; looked for {expected}{among}",
             "set raw to the folder that holds it; to see what a folder holds: vse look FOLDER",
         )
-    stems = stems_of(folder)
     finds.sort(key=lambda find: quality(find, stems), reverse=True)
     best = [find for find in finds if quality(find, stems) == quality(finds[0], stems)]
     if len(best) > 1:
@@ -113,6 +124,27 @@ def annotation_files(
             f"choose one with corpus.annotations in params.yaml, such as {best[0].files[0]}",
         )
     return finds[0]
+
+
+def few_files(folder: Folder, *patterns: str) -> list[str]:
+    """Files of a folder that may be annotations: not one for each image.
+
+    Args:
+        folder: the files of the user's folder.
+        patterns: globs of file names in lower case.
+
+    Returns:
+        The first MOST_IN_FOLDER paths of every folder, shallow ones first, MOST_FILES in all; any
+        other file must be named by corpus.annotations.
+    """
+    numbers: Counter[str] = Counter()
+    found = []
+    for file in folder.matching(*patterns):
+        place = file.rpartition("/")[0]
+        numbers[place] += 1
+        if numbers[place] <= MOST_IN_FOLDER:
+            found.append(file)
+    return found[:MOST_FILES]
 
 
 def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
@@ -142,15 +174,25 @@ def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def head(path: Path) -> str:
-    """The beginning of a file as text (`decode_text`); empty where it is none."""
-    with open(path, "rb") as file:
-        data = file.read(LOOKED_AT)
+    """The beginning of a file as text (`decode_text`); empty where it is none, or no file that can
+    be read."""
+    data = next(_blocks(path), b"")
     for cut in range(4):  # the last character may be cut
         try:
             return decode_text(data[: len(data) - cut])
         except UnicodeDecodeError:
             continue
     return ""
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """A file in blocks of LOOKED_AT bytes; none of a pipe, a broken link or what may not be read:
+    a look at a folder stops for none of them."""
+    with suppress(OSError):
+        if path.is_file():
+            with open(path, "rb") as file:
+                while block := file.read(LOOKED_AT):
+                    yield block
 
 
 def first_records(path: Path) -> Mapping[str, Mapping[str, Any]]:
@@ -167,7 +209,7 @@ def first_records(path: Path) -> Mapping[str, Mapping[str, Any]]:
     records: dict[str, Mapping[str, Any]] = {}
     if text.lstrip().startswith("{") and "\n" in text.strip():
         record = _decoded(text, text.index("{"))
-        rest = text[text.index("{") :].splitlines()
+        rest = text[text.index("{") :].split("\n")  # a caption may have other ends of lines
         if record and _decoded(rest[0], 0) == record:
             records[""] = record
             return records
@@ -191,13 +233,50 @@ def _decoded(text: str, start: int) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def has_key(path: Path, key: str) -> bool:
-    """Whether a JSON file of any size has a key somewhere, as text."""
-    wanted = f'"{key}"'.encode()
+def is_person(record: Mapping[str, Any]) -> bool:
+    """Whether a record is one of a person's image (CUHK-PEDES' form), not of any photograph."""
+    has_path = any(isinstance(record.get(key), str) for key in PERSON_PATHS)
+    return has_path and type(record.get("id")) is int and isinstance(record.get("captions"), list)
+
+
+def values_in_head(path: Path, key: str) -> tuple[str, ...]:
+    """The first texts that a key has in the beginning of a JSON file, such as names of images.
+
+    Args:
+        path: a JSON file.
+        key: of its records.
+
+    Returns:
+        MOST_NAMES different texts at most.
+    """
+    pattern = re.compile(rf'"{re.escape(key)}"\s*:\s*("(?:[^"\\\n]|\\.)*")')
+    values: dict[str, None] = {}
+    for match in pattern.finditer(head(path)):
+        with suppress(ValueError):
+            values[json.loads(match[1])] = None
+        if len(values) == MOST_NAMES:
+            break
+    return tuple(values)
+
+
+def record_under(path: Path, key: str) -> Mapping[str, Any]:
+    """The first record of a list that may begin anywhere in a large JSON file.
+
+    Args:
+        path: a JSON file.
+        key: the list's key. Its first place in the file counts where records follow.
+
+    Returns:
+        The record; empty where the file has no such list, or its record is cut or none.
+    """
+    wanted = re.compile(rb'"%s"\s*:\s*\[\s*(?=\{)' % re.escape(key.encode()))
+    blocks = _blocks(path)
     kept = b""
-    with open(path, "rb") as file:
-        while block := file.read(LOOKED_AT):
-            if wanted in kept + block:
-                return True
-            kept = block[-len(wanted) :]
-    return False
+    for block in blocks:
+        window = kept + block
+        match = wanted.search(window)
+        if match is not None:
+            following = window[match.end() :] + next(blocks, b"")
+            return _decoded(following.decode("utf-8", errors="ignore"), 0)
+        kept = window[-LONGEST_KEY:]
+    return {}

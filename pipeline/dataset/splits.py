@@ -16,6 +16,7 @@ from pipeline.runtime.text import Problems, read_text
 _WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}
 _SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words} | {"test": "test"}
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
+SPLIT_WORDS = tuple(_SPLIT_OF)
 
 LINES_LOOKED_AT = 100
 _LISTS = {
@@ -141,6 +142,12 @@ def split_named(word: str) -> str | None:
     return _SPLIT_OF.get(word.strip().lower())
 
 
+def as_split(value: object) -> object:
+    """A value of a field `split` with any usual word for a split as train, val or test; all other
+    values as they are, for the check of the field."""
+    return (split_named(value) or value) if isinstance(value, str) else value
+
+
 def settled_splits(
     named: Mapping[str, str | None],
     options: Options,
@@ -231,7 +238,7 @@ def _held_out(
     for name in sorted(names):
         members.setdefault(groups.get(name, name) if groups else name, []).append(name)
     ranked = list(members.values())
-    order = np.random.default_rng([options.seed, 0x5B117]).permutation(len(ranked))
+    order = np.random.default_rng([options.seed, 0x5B117]).permutation(len(ranked)).tolist()
     waiting = deque(ranked[place] for place in order)
     splits: dict[str, str] = {}
     for kind in kinds:

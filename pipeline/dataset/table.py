@@ -221,7 +221,7 @@ def quick_cells(text: str, form: Form) -> pd.DataFrame | None:
         )
     except (ValueError, OverflowError, csv.Error):  # ParserError is a ValueError
         return None
-    cells.columns = range(form.width)
+    cells.columns = pd.RangeIndex(form.width)
     for place in range(form.width):
         over_lines = cells[place].str.contains("\n", regex=False).fillna(False)
         for cell in cells[place][over_lines]:

@@ -1,6 +1,7 @@
 """How a process runs: its memory, the other processes of its training, progress."""
 
 import ctypes
+import getpass
 import json
 import os
 import sys
@@ -50,6 +51,15 @@ def end_with_input() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def name_user() -> None:
+    """Give this process and those it starts a user's name where the system has none, as for a user
+    of a container without an entry in /etc/passwd: DVC does not work without."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["USER"] = f"user-{os.getuid()}"
+
+
 def is_launched() -> bool:
     """Whether torchrun has started this process, with others or alone."""
     return TORCHRUN in os.environ and RANK in os.environ
@@ -73,6 +83,27 @@ def process_count() -> int:
 def owns_work() -> bool:
     """Whether this process, of those of a training, locks what they write."""
     return process_number() == 0 and LAUNCHER not in os.environ
+
+
+def require_semaphores(processes: str, way_out: str) -> None:
+    """Raise WorkbenchError, before any is started, where processes could not work together.
+
+    Args:
+        processes: what they do, for the message.
+        way_out: how to do without them.
+
+    Raises:
+        WorkbenchError: no semaphore can be made: Linux keeps them as files of /dev/shm, which may
+            be read-only, full or missing in a container.
+    """
+    import multiprocessing
+
+    try:
+        multiprocessing.get_context().Lock()
+    except OSError as error:
+        raise WorkbenchError(
+            f"/dev/shm cannot be written ({error.strerror}), which {processes} need", way_out
+        ) from None
 
 
 def set_device(device: "torch.device") -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from pipeline.runtime.process import require_semaphores
 from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.file import SplitScores
 from pipeline.scores.tiles import Numbers, Products, Work
@@ -25,6 +26,7 @@ def spread_over(split: SplitScores, processes: int) -> Iterator[SplitScores]:
     if processes == 1 or not isinstance(products, Products) or len(products.rows()) == 1:
         yield split
         return
+    require_semaphores("processes that count ranks", "set runtime.processes to 1")
     # Forking a process that has threads can hang; a fork server imports once for all workers.
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")

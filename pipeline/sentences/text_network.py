@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from pipeline.runtime.errors import WorkbenchError, first_line, listing
+from pipeline.runtime.first_bytes import stand_in
 from pipeline.runtime.process import say
 from pipeline.words.transformer import model_folder
 
@@ -62,8 +63,8 @@ def find_folder(model: str) -> Path:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """The files that a network is made of; WorkbenchError for a folder that holds none, code, or
-    pickled weights."""
+    """The files that a network is made of; WorkbenchError for a folder that holds none, code,
+    pickled weights, or pointers in the place of files."""
     if not (folder / MODULES).is_file():
         plain = (folder / SETTINGS).is_file()
         what = "a model without pooling" if plain else "no sentence-transformers model"
@@ -71,6 +72,10 @@ def read_files(folder: Path) -> dict[str, bytes]:
     places = _places(folder, (folder / MODULES).read_bytes())
     paths = [path for part in places for path in sorted((folder / part).glob("*"))]
     names = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
+    for path in names.values():
+        other = stand_in(path)
+        if other is not None:
+            raise other
     files = {name: path.read_bytes() for name, path in names.items() if path.suffix in READ}
     files = {name: content for name, content in files.items() if content}
     for part in places:

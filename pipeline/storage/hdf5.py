@@ -4,6 +4,7 @@ A damaged header can claim any size: each is compared with the file, and values 
 from their place in it, without filters, links or types that a hostile file could bring along.
 """
 
+import errno
 import hashlib
 import math
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,9 @@ from typing import Any
 import h5py
 import numpy as np
 
+from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, first_line
+from pipeline.runtime.first_bytes import absent, explain, shown_path
 
 MAX_ATTRIBUTE_BYTES = 1 << 20
 MAX_VALUES = 1 << 48
@@ -24,6 +27,20 @@ REMEDY = "if the workbench wrote it, delete it and write it again with: dvc repr
 
 # What h5py was seen to raise while it reads damaged metadata.
 DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError, MemoryError)
+
+# What the system refuses, whatever is in the file. HDF5 has numbers of other errors in its texts,
+# too: EINVAL where damage leads it to a place that no file has.
+REFUSALS = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.ESTALE,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ETIMEDOUT,
+)
+LOCKED = "unable to lock file"  # HDF5's words
+MARKED = "already open for write"  # of the mark that a program sets in a file while it writes
 
 
 @dataclass(frozen=True)
@@ -43,18 +60,46 @@ class Layout:
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file for reading; failures of HDF5 inside are WorkbenchErrors."""
+    """Open an HDF5 file for reading; failures of HDF5 inside are WorkbenchErrors. Damage is told
+    from a file that cannot be opened, by others' locks or by the system."""
     if not path.is_file():
-        raise WorkbenchError(f"{path}: no such file", "write it with: dvc repro")
+        raise WorkbenchError(f"{shown_path(path)}: {absent(path)}", "write it with: dvc repro")
+    # what is empty, or zeros, may well be a file of ours that a full disk has left
+    other = explain(path, expected=("hdf5", "empty", "zeros"))
+    if other is not None:
+        raise other
     try:
         if not h5py.is_hdf5(path):
             raise WorkbenchError(f"{path}: not an HDF5 file", REMEDY)
         with h5py.File(path, "r") as file:
             yield file
-    except PermissionError:
-        raise
     except DAMAGE as error:
-        raise damaged(path, first_line(error)) from None
+        raise _cause(path, error) from None
+
+
+def _cause(path: Path, error: Exception) -> WorkbenchError:
+    """What HDF5's failure says about a file, by its cause."""
+    if LOCKED in str(error):
+        if getattr(error, "errno", None) not in (errno.EAGAIN, errno.EACCES):
+            return WorkbenchError(
+                f"{path}: cannot be locked: {first_line(error)}",
+                "if its file system has no locks, set the environment variable "
+                "HDF5_USE_FILE_LOCKING=FALSE",
+            )
+        return WorkbenchError(
+            f"{path}: another program has it open for writing",
+            "close it there (in a notebook: file.close(), or restart the kernel), then run the "
+            "command again",
+        )
+    if MARKED in str(error):
+        return WorkbenchError(
+            f"{path}: marked as open for writing: a program has it open, or has ended without "
+            "closing it",
+            "close it there; if that program has ended, write the file again",
+        )
+    if isinstance(error, OSError) and error.errno in REFUSALS:
+        return explained(error, path)
+    return damaged(path, first_line(error))
 
 
 def damaged(path: Path, what: str) -> WorkbenchError:

@@ -12,6 +12,7 @@ from safetensors.torch import save
 
 from pipeline.runtime.errors import WorkbenchError, first_line, listing
 from pipeline.runtime.files import write_bytes
+from pipeline.runtime.first_bytes import stand_in
 
 KEY = "vse_workbench"
 
@@ -34,6 +35,9 @@ def read_weights(
     path = Path(path)
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such {kind}", "make it with: dvc repro")
+    other = stand_in(path)
+    if other is not None:
+        raise other
     try:
         with safe_open(path, framework="pt") as file:
             entry = json.loads((file.metadata() or {}).get(KEY, "null"))

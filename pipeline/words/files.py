@@ -1,11 +1,13 @@
-"""The two public formats of word vectors, word2vec's .bin and text, read as a stream.
+"""Two public formats of word vectors, word2vec's .bin and text, read as a stream.
 
 Only the wanted rows and a random sample of the others are kept of published files (GoogleNews: 3
 million words, 3.6 GB). Sizes are checked against the file before they are believed.
 """
 
+import bz2
 import gzip
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.first_bytes import kind_of
 from pipeline.runtime.process import Progress
 from pipeline.words.sample import WordSample
 
@@ -25,26 +28,56 @@ LONGEST_LINE = 1 << 20  # bytes
 LARGEST_DIM = 10_000
 HEADER = re.compile(rb"\s*(\d{1,18})\s+(\d{1,18})\s*")
 NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-HINT = "copy or unpack it again if it is damaged, or set vocabulary.source to the kind it is"
+HINT = (
+    "copy or download it again if it is a file of word2vec (.bin or text), GloVe or fastText; no "
+    "other kind is read"
+)
+PACKED: dict[str, Callable[[Any], Any]] = {
+    "gzip": lambda file: gzip.GzipFile(fileobj=file),
+    "bzip2": bz2.BZ2File,
+}
+# What their readers raise for damage, a method that they do not know, and a password.
+UNPACKING = (
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 Rows = dict[str, np.ndarray]
 
 
 class Stream(ExitStack):
-    """A vector file read once, gzipped or not, with progress; damage is a WorkbenchError."""
+    """A vector file read once, packed or not, with progress; damage is a WorkbenchError. member: of
+    a zip archive, the one that is read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, member: str = "") -> None:
         super().__init__()
         self.path, self.line, self.shown = path, 0, 0
         self.file = self.enter_context(open(path, "rb"))  # noqa: SIM115
-        compressed = self.file.peek(2)[:2] == b"\x1f\x8b"
-        self.handle: Any = self.file
-        if compressed:
-            self.handle = self.enter_context(gzip.GzipFile(fileobj=self.file))
         length = path.stat().st_size
-        self.size = None if compressed else length
+        self.size: int | None = length
+        try:
+            self.handle: Any = self._opened(member)
+        except WorkbenchError:
+            self.close()
+            raise
         progress = Progress(f"reading {path.name}", -(-length // 10**6), "MB")
         self.progress = self.enter_context(progress)
+
+    def _opened(self, member: str) -> Any:
+        """What the bytes of the vectors are read from."""
+        kind = kind_of(self.path)
+        if member:
+            archive = self.enter_context(zipfile.ZipFile(self.file))
+            self.size = archive.getinfo(member).file_size
+            return self.enter_context(self._unpacked(archive.open, member))
+        if kind is None or kind.key not in PACKED:
+            return self.file
+        self.size = None  # not known before all is unpacked
+        return self.enter_context(PACKED[kind.key](self.file))
 
     def read_into(self, view: memoryview) -> int:
         """Fill a writable view as far as the file goes; how many bytes were written."""
@@ -68,7 +101,9 @@ class Stream(ExitStack):
     def _unpacked(self, read: Callable[[Any], Any], argument: object) -> Any:
         try:
             return read(argument)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except UNPACKING as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the system's own
+                raise
             raise self.damage(f"cannot be decompressed ({error})") from None
 
     def _advance(self) -> None:

@@ -10,10 +10,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pipeline.runtime.section import (
     WRONG_VALUE,
     Count,
-    Name,
     Natural,
+    PathOrNone,
     Section,
     contradictions,
+    not_found,
     wrong_value,
 )
 
@@ -36,7 +37,7 @@ class VocabularyConfig(Section):
         Literal["train", "word2vec_bin", "word2vec_text", "transformer"],
         BeforeValidator(_not_gensim),
     ] = "train"
-    vectors: Name | None = None
+    vectors: PathOrNone = None
     dim: Count = 100
     epochs: Count = 20
     min_count: Count = 1
@@ -72,4 +73,4 @@ class VocabularyConfig(Section):
                 text += f"hf download {self.vectors}"
                 yield wrong_value("vectors", self.vectors, text)
         elif not os.path.isfile(self.vectors):
-            yield wrong_value("vectors", self.vectors, "no such file")
+            yield wrong_value("vectors", self.vectors, not_found(self.vectors, "file"))

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.first_bytes import absent, shown_path
 from pipeline.runtime.process import Progress
-from pipeline.words.files import Stream, read_binary, read_text
+from pipeline.words.forms import read_file
 from pipeline.words.sample import Background, WordSample
 from pipeline.words.transformer import Transformer
 
@@ -33,6 +34,7 @@ class WordVectors:
     respelt: dict[str, str] = field(default_factory=dict)  # word to the other spelling it took
     background: Background | None = None  # a sample of other words
     sha256: dict[str, str] = field(default_factory=dict)  # of a transformer's files, by name
+    form: str = ""  # of the file, where it is another than params.yaml says
 
 
 def train_vectors(
@@ -80,15 +82,34 @@ def read_vectors(
     other_cases: bool = False,
     background: int = 0,
     seed: int = 0,
+    dim: int | None = None,
 ) -> WordVectors:
-    """Read the vectors of those of `words` and `unlisted` that a file has (word2vec_bin, or
-    word2vec_text, also GloVe's; also gzipped) or a transformer (folder or cached name), which also
-    normalises them; WorkbenchError names the place of a fault. background: size of a sample of
-    other words. other_cases: a word that the file lacks takes the vector of the first of its
-    other spellings there."""
+    """Read the vectors of some words.
+
+    Args:
+        source: word2vec_bin, or word2vec_text, also for GloVe's and fastText's files, whose first
+            bytes decide; transformer.
+        path: the file, perhaps packed, or a transformer's folder or cached name, whose tokenizer
+            also normalises words.
+        words: those of the vocabulary.
+        unlisted: further words, which leave the sample of others alone.
+        other_cases: a word that the file lacks takes the vector of the first of its other
+            spellings there.
+        background: size of a sample of other words.
+        seed: of the sample.
+        dim: of the files in a zip archive with several, how long the vectors of the wanted are.
+
+    Returns:
+        The vectors of those words that the file has.
+
+    Raises:
+        WorkbenchError: names the place of a fault.
+    """
     model = Transformer(path) if source == "transformer" else None
     if model is None and not path.is_file():
-        raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")
+        raise WorkbenchError(
+            f"{shown_path(path)}: {absent(path)}", "set vocabulary.vectors to a vector file"
+        )
 
     def accept(word: str) -> tuple[str, ...]:
         others = (word.lower(), word.capitalize(), word.upper())  # the order of Klein et al. 2015
@@ -100,22 +121,22 @@ def read_vectors(
     accepted = listed | {word: accept(word) for word in unlisted}
     sample = WordSample(background, seed, set(chain.from_iterable(listed.values())))
     wanted = {word.encode(): word for word in chain.from_iterable(accepted.values())}
+    form = source
     if model:
-        dim, rows = model.read(set(wanted.values()), sample)
+        width, rows = model.read(set(wanted.values()), sample)
     else:
-        with Stream(path) as stream:
-            read = {"word2vec_bin": read_binary, "word2vec_text": read_text}[source]
-            dim, rows = read(stream, wanted, sample)
+        form, width, rows = read_file(source, path, dim, wanted, sample)
     chosen = {
         word: next(spelling for spelling in group if spelling in rows)
         for word, group in accepted.items()
         if not rows.keys().isdisjoint(group)
     }
     return replace(
-        _finite(dim, {word: rows[spelling] for word, spelling in chosen.items()}, str(path)),
+        _finite(width, {word: rows[spelling] for word, spelling in chosen.items()}, str(path)),
         respelt={word: spelling for word, spelling in chosen.items() if word != spelling},
-        background=sample.result(dim) if background else None,
+        background=sample.result(width) if background else None,
         sha256=model.sha256 if model else {},
+        form="" if form == source else form,
     )
 
 

@@ -30,7 +30,7 @@ from models.backbone.weights import read_state_dict
 from pipeline.arrays.ids import text_ids
 from pipeline.dataset.rows import RowFormat, find_columns, read_rows
 from pipeline.dataset.tar import DamagedTar, read_members
-from pipeline.embeddings.job import open_embeddings
+from pipeline.embeddings.source import Wanted, open_source
 from pipeline.phrases.entities import read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
@@ -38,8 +38,11 @@ from pipeline.readers import (
     captions_csv,
     coco_captions,
     cuhk_pedes,
+    image_beside_text,
     karpathy_json,
+    name_lists,
     parquet_shards,
+    records_json,
     save_to_disk,
 )
 from pipeline.readers.shapes.world import load_world
@@ -168,7 +171,8 @@ def _embeddings(ending: str) -> Parser:
     def read(at: Path) -> None:
         keys = {"ids": "ids", "features": "features", "other_ids": "error"}
         config = EmbeddingFileConfig(path=str(at / f"clip{ending}"), **keys)
-        _consume(open_embeddings(config).vectors.blocks())
+        wanted = Wanted(pd.DataFrame({"image_id": NAMES}), "image_id", "file.other_ids")
+        _consume(open_source(config, wanted).vectors.blocks())
 
     write = lambda at: write_vectors(at, ending, NAMES, VALUES)  # noqa: E731
     return Parser(10_000, f"clip{ending}", write, read)
@@ -205,13 +209,21 @@ def _words(cases: int, source: str) -> Parser:
 
 
 def _dataset(reader: Any, name: str, folder: str, content: object) -> Parser:
-    def write(at: Path) -> None:
-        (at / folder).mkdir()
-        for image in NAMES:
-            (at / folder / image).write_bytes(b"x")
-        (at / name).write_text(json.dumps(content))
+    return _files(reader, folder, {name: json.dumps(content)})
 
-    return Parser(10_000, name, write, lambda at: reader.read(at, at / "out", options()))
+
+def _files(reader: Any, folder: str, texts: dict[str, str]) -> Parser:
+    """A reader of a folder of different images and of texts, the first of which is changed."""
+
+    def write(at: Path) -> None:
+        (at / folder).mkdir(exist_ok=True)
+        for image in NAMES:
+            (at / folder / image).write_text(image)
+        for name, text in texts.items():
+            (at / name).write_text(text)
+
+    target = next(iter(texts))
+    return Parser(10_000, target, write, lambda at: reader.read(at, at / "out", options()))
 
 
 def _annotated() -> dict[str, Parser]:
@@ -224,12 +236,21 @@ def _annotated() -> dict[str, Parser]:
     coco = [{"id": n, "image_id": n % 3, "caption": "A dog."} for n in range(6)]
     told = {"captions": ["A man walks."], "processed_tokens": [["a", "man", "walks"]]}
     pedes = [told | {"split": split, "file_path": name, "id": n + 1} for n, (name, split) in splits]
+    blip = [{"image": name, "caption": ["A dog.", "It runs."]} for name in NAMES]
+    lists = {"all_images.txt": "\n".join(NAMES), "all.en": "A dog.\nA cat.\nA boat.\n"}
     return {
         "Karpathy's JSON": _dataset(karpathy_json, "dataset_x.json", "images",
                                     {"images": karpathy, "dataset": "flickr8k"}),
         "COCO's JSON": _dataset(coco_captions, "captions_val2017.json", "images",
                                 {"images": sizes, "annotations": coco}),
         "CUHK-PEDES's JSON": _dataset(cuhk_pedes, "reid_raw.json", "imgs", pedes),
+        "BLIP's JSON": _dataset(records_json, "all.json", "images", blip),
+        "records on lines": _files(records_json, "images",
+                                   {"all.jsonl": "\n".join(map(json.dumps, blip))}),
+        "a text beside an image": _files(image_beside_text, ".",
+                                         {Path(name).stem + ".txt": "A dog." for name in NAMES}),
+        "a list of images": _files(name_lists, "images", lists),
+        "a list of captions": _files(name_lists, "images", dict(reversed(lists.items()))),
     }  # fmt: skip
 
 

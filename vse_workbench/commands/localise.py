@@ -10,6 +10,7 @@ from pipeline.corpus.tables import load_images
 from pipeline.report.phrases import COLOURS, with_boxes
 from pipeline.report.pictures import check_png, write_png
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device
@@ -45,7 +46,8 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     table = load_images(files.pop("images")).set_index("image_id")
     path = Path(table["path"].get(image, image))
     if not path.is_file():
-        raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
+        reason = absent(image, "neither an image of the corpus nor a file")
+        raise WorkbenchError(f"--image {image}: {reason}")
     picture = open_rgb(path, int(params.corpus.max_megapixels * 1e6))
     wordnet = params.sentences.tfidf.wordnet_folder
     device = pick_device(params.runtime.device)

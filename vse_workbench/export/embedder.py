@@ -1,6 +1,6 @@
 """The public interface to an exported model: vectors of images and captions in three lines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +17,11 @@ from vse_workbench.export.folder import CONFIG, read_folder
 
 MAX_PIXELS = 100_000_000
 DEVICES = ("auto", "cpu", "cuda")
+LONGEST = 60  # characters of a value in a message
+OPENED = (
+    "embed an opened image with of_image(image.convert('RGB')), an array with "
+    "of_image(Image.fromarray(array))"
+)
 
 
 class Embedder:
@@ -24,7 +29,8 @@ class Embedder:
 
     `Embedder.load(folder)` makes one, of a folder that `vse export model` wrote. Inner products of
     its vectors are the model's scores, but of scan and dp_rnn, which compare regions with words:
-    theirs are the vectors by which search makes its shortlist.
+    theirs are the vectors by which search makes its shortlist. Pickled, as for processes that a
+    DataLoader starts, it is loaded again from its folder.
 
     model: its name; sha256: the digest of weights and description; export_sha256: that of all files
     of the export; scores_are_products: whether inner products are the model's scores.
@@ -37,6 +43,7 @@ class Embedder:
         self._queries = query_model(self.model, files, checkpoint, pick_device(device))
         self.sha256 = checkpoint.sha256
         self.export_sha256 = sha256_file(Path(folder) / CONFIG)
+        self._folder, self._device = Path(folder).absolute(), device
         self.scores_are_products = isinstance(self._queries, VectorQueries)
 
     @classmethod
@@ -48,6 +55,10 @@ class Embedder:
                 device, `cuda` where torch sees none.
         """
         return cls(folder, device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as the place of its folder, which whoever unpickles it must have, too."""
+        return _loaded, (type(self), self._folder, self._device, self.export_sha256)
 
     def images(self, paths: Sequence[Path | str]) -> np.ndarray:
         """Vectors of N image files, (N, K) float32 with unit rows.
@@ -61,6 +72,8 @@ class Embedder:
 
     def of_image(self, image: Image.Image) -> np.ndarray:
         """The vector of an opened RGB image, (K,) float32 of length 1."""
+        if not isinstance(image, Image.Image):
+            raise WorkbenchError(f"{_described(image)}, not an opened image", OPENED)
         return self._queries.of_image(image).vector
 
     def captions(self, texts: Sequence[str]) -> np.ndarray:
@@ -76,14 +89,42 @@ class Embedder:
         return np.stack([self._queries.of_words(caption, None).vector for caption in words])
 
 
+def _loaded(kind: type[Embedder], folder: Path, device: str, export_sha256: str) -> Embedder:
+    """What was pickled, loaded again; WorkbenchError for another export in its folder."""
+    embedder = kind(folder, device)
+    if embedder.export_sha256 != export_sha256:
+        raise WorkbenchError(
+            f"{folder}: exported again since the embedder was pickled", "load it again"
+        )
+    return embedder
+
+
 def _listed(value: Any, kinds: tuple[type, ...], what: str) -> list[Any]:
     """The items of a list; WorkbenchError for one item instead, none, or one of another type."""
     if isinstance(value, (str, Path)):
         raise WorkbenchError(f"one {what} where a list is expected", f"write [{str(value)!r}]")
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise WorkbenchError(f"{_described(value)} where a list is expected")
     items = list(value)
     if not items:
         raise WorkbenchError(f"an empty list: at least one {what} is needed")
     for number, item in enumerate(items, start=1):
         if not isinstance(item, kinds):
-            raise WorkbenchError(f"number {number} of the list is {item!r}, not a {what}")
+            hint = OPENED if what == "path" and _is_picture(item) else ""
+            text = f"number {number} of the list is {_described(item)}, not a {what}"
+            raise WorkbenchError(text, hint)
     return items
+
+
+def _is_picture(item: Any) -> bool:
+    return isinstance(item, Image.Image) or bool(getattr(item, "shape", ()))
+
+
+def _described(item: Any) -> str:
+    """What a value is, on one line: an array by its shape, anything long by its beginning."""
+    if isinstance(item, Image.Image):
+        return f"an opened image of {item.width} x {item.height} pixels"
+    if getattr(item, "shape", ()):
+        return f"an array of shape {tuple(item.shape)}"
+    text = " ".join(repr(item).split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -15,6 +15,7 @@ from typing import Any
 from models.base.queries import MADE_BY, Files
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import publish, sha256_file, write_json
+from pipeline.runtime.first_bytes import stand_in
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile, write_features
 
@@ -122,6 +123,9 @@ def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
         if not path.is_file():
             raise WorkbenchError(f"{path}: no such file; {CONFIG} names it as {name}", AGAIN)
         if sha256_file(path) != entry["sha256"]:
+            other = stand_in(path)
+            if other is not None:
+                raise other
             raise WorkbenchError(f"{path}: not the {name} that was exported: another digest", AGAIN)
         files[name] = path.parent if path.name == VOCABULARY else path
     return config["model"], files, read_checkpoint(files["checkpoint"], config["model"])

@@ -21,7 +21,7 @@ from models.detector.file import (
 from models.detector.fpn import build_detector
 from models.detector.initial import detector_of_file
 from models.detector.params import DetectorConfig
-from models.detector.weights import load_detector
+from models.detector.weights import CLASSES, load_detector
 from pipeline.inputs.regions import open_regions
 from pipeline.runtime.errors import WorkbenchError
 from stages import extract_region_features, train_detector
@@ -132,6 +132,14 @@ def test_torchvisions_weights_are_taken_with_names(published, tmp_path):
     (tmp_path / "objects.txt").write_text("".join(f"thing {i},other\n" for i in range(90)))
     named, _ = detector_of_file(settings(published, names=str(tmp_path)))
     assert named.object_names[1] == "thing 1"
+
+
+def test_a_prefix_of_all_names_is_taken_away(published, tmp_path, capsys):
+    state = torch.load(published, weights_only=True)
+    torch.save({f"module.{name}": value for name, value in state.items()}, tmp_path / "w.pth")
+    network, _ = detector_of_file(settings(tmp_path / "w.pth"))
+    assert torch.equal(network.state_dict()[CLASSES], state[CLASSES])
+    assert "the names begin with 'module.', which is taken away" in capsys.readouterr().err
 
 
 def test_weights_that_do_not_fit_are_named(published, tmp_path):

@@ -98,3 +98,21 @@ def test_two_names_of_one_file_are_refused(tmp_path):
 def test_hidden_files_are_passed_over(tmp_path):
     save_images(tmp_path, ".git/1.jpg", "__MACOSX/1.jpg", "a/1.jpg", "a/._1.jpg")
     assert list(list_folder(tmp_path)) == ["a/1.jpg"]
+
+
+def test_images_of_several_folders_that_the_names_leave_out(tmp_path):
+    """As VizWiz has them: `VizWiz_val_0.jpg` is in val/."""
+    names = ["one.jpg", "two.jpg", "three.jpg"]
+    for path in ("train/one.jpg", "train/two.jpg", "val/three.jpg", "thumbs/one.jpg"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+    found = locate_images(tmp_path, None, names)
+    assert found.root == tmp_path
+    assert found.ids == {
+        "one.jpg": "train/one.jpg",
+        "two.jpg": "train/two.jpg",
+        "three.jpg": "val/three.jpg",
+    }
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test/three.jpg").touch()  # which of the two it is, nobody can tell
+    assert locate_images(tmp_path, None, names).ids["three.jpg"] == "three.jpg"

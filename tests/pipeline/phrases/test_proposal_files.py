@@ -141,6 +141,12 @@ def test_an_unknown_type_of_data_does_not_end_the_process(tmp_path, is_packed):
     assert "data of the type 2313" in refusal(ProposalFiles, settings(path), ["a.jpg"])
 
 
+def test_a_page_in_the_place_of_a_mat_file_is_named(tmp_path):
+    path = tmp_path / "all.mat"
+    path.write_text("<!doctype html><html>quota exceeded</html>")
+    assert refusal(ProposalFiles, settings(path), ["a.jpg"]).startswith(f"{path}: a page of HTML\n")
+
+
 def test_an_archive_of_an_unknown_version_is_a_plain_error(tmp_path):
     path = write(tmp_path, "npz")
     content = path.read_bytes()

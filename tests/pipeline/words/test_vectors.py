@@ -308,7 +308,8 @@ def test_values_that_are_not_finite_name_their_words(tmp_path, value):
         ("b 1 2\na 1 2 3\n", "line 2 has more than 2 numbers"),
         ("b 1 2\na 1 x\n", "line 2: could not convert"),
         ("b 1 2\na 1 1_0\n", "line 2: '_' in a number"),
-        ("", "first line has 0 numbers"),
+        ("", "an empty file"),
+        ("\n", "first line has 0 numbers"),
     ],
 )
 def test_lines_of_another_width_are_refused(tmp_path, content, match):

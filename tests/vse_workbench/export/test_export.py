@@ -1,8 +1,11 @@
 """Exported models answer as the ones in the graph, anywhere, and say what is missing."""
 
+import copy
 import doctest
 import io
 import json
+import os
+import pickle
 import re
 import shutil
 from contextlib import chdir
@@ -16,7 +19,9 @@ import torch
 from clone import ROOT
 from commands import run_command, succeed
 from indexed import NETWORKS
+from PIL import Image
 from torch import nn
+from torch.utils.data import DataLoader
 
 import vse_workbench
 from models.base.towers import BATCHES, LENGTHS, ImageTower, Tower
@@ -168,6 +173,83 @@ def test_what_cannot_be_embedded_is_said(world, method, given, said):
     with pytest.raises(WorkbenchError) as error:
         getattr(Embedder.load(world / "out/vse"), method)(given)
     assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "said"),
+    [
+        (
+            "images",
+            [np.zeros((64, 64, 3), np.uint8)],
+            "is an array of shape (64, 64, 3), not a path",
+        ),
+        ("images", [torch.zeros(3, 9, 9)], "is an array of shape (3, 9, 9), not a path"),
+        (
+            "images",
+            [Image.new("RGB", (64, 32))],
+            "is an opened image of 64 x 32 pixels, not a path",
+        ),
+        ("images", [b"x" * 9000], "is b'xxxxx"),
+        ("images", b"a.jpg", "b'a.jpg' where a list is expected"),
+        ("images", None, "None where a list is expected"),
+        ("images", {"a": 1}, "{'a': 1} where a list is expected"),
+        ("captions", [["a", "dog"] * 500], "is ['a', 'dog', "),
+        ("of_image", np.zeros((9, 9, 3), np.uint8), "an array of shape (9, 9, 3), not an opened"),
+    ],
+)
+def test_a_wrong_value_is_described_on_one_line(world, method, given, said):
+    with pytest.raises(WorkbenchError) as error:
+        getattr(Embedder.load(world / "out/vse"), method)(given)
+    assert said in error.value.message
+    assert "\n" not in error.value.message
+    assert len(error.value.message) < 130
+
+
+def test_opened_images_and_arrays_are_embedded_as_the_message_says(world, indexed):
+    embedder, path = Embedder.load(world / "out/vse"), next(indexed.glob("test*.png"))
+    (expected,) = embedder.images([path])
+    image = Image.open(path).convert("RGB")
+    np.testing.assert_array_equal(embedder.of_image(image), expected)
+    np.testing.assert_array_equal(embedder.of_image(Image.fromarray(np.array(image))), expected)
+
+
+class Vectors(torch.utils.data.Dataset):
+    def __init__(self, embedder, texts):
+        self.embedder, self.texts = embedder, texts
+
+    def __len__(self):
+        return len(self.texts)
+
+    def __getitem__(self, number):
+        return self.embedder.captions([self.texts[number]])[0]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_embedder_is_pickled_and_copied(copied, name):
+    embedder = Embedder.load(os.path.relpath(copied / name))
+    content = pickle.dumps(embedder)
+    assert len(content) < 1000
+    for other in (pickle.loads(content), copy.deepcopy(embedder)):
+        assert other.export_sha256 == embedder.export_sha256
+        np.testing.assert_array_equal(other.captions(["w1 w2"]), embedder.captions(["w1 w2"]))
+    config = copied / name / "config.json"
+    config.write_text(config.read_text() + " ")
+    with pytest.raises(WorkbenchError, match="exported again since the embedder was pickled"):
+        pickle.loads(content)
+
+
+def test_started_processes_embed_as_this_one_does(copied):
+    embedder, texts = Embedder.load(copied / "vse"), ["w1", "w2 w3"]
+    loader = DataLoader(Vectors(embedder, texts), 2, num_workers=1, multiprocessing_context="spawn")
+    (found,) = loader
+    np.testing.assert_array_equal(found.numpy(), embedder.captions(texts))
+
+
+def test_a_pointer_in_an_export_is_named(copied):
+    path = copied / "vse/model.safetensors"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n")
+    with pytest.raises(WorkbenchError, match=r"model\.safetensors: a pointer of git-lfs\n"):
+        Embedder.load(copied / "vse")
 
 
 def test_devices(world, capsys):

@@ -141,9 +141,28 @@ def test_hostile_files_are_skipped_and_nothing_is_written_beside_them(there):
     assert len(found(*QUESTION)[0]) == 10
 
 
+def test_photographs_of_phones_and_browsers(there):
+    expected, _ = found(*QUESTION)
+    photos = Path("photos")
+    whole = Image.open(photos / "test0.png")
+    whole.save(photos / "a.avif", quality=100)
+    whole.save(photos / "b.jpg", "JPEG2000")
+    (photos / "c.jpg").write_bytes(b"\0\0\0\x18ftypisom\0\0\0\0isommp42" + bytes(2000))
+    (photos / "d.jpg").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d\n")
+    hits, said = found(*QUESTION)
+    assert hits.keys() - expected.keys() == {"photos/a.avif", "photos/b.jpg"}
+    assert hits["photos/b.jpg"] == hits["photos/test0.png"]
+    assert "skipped 2 files: photos/c.jpg (not an image but a video), " in said
+    assert "photos/d.jpg (not an image but a pointer of git-lfs)\n" in said
+
+
 @pytest.mark.parametrize(
     ("question", "words"),
     [
+        (
+            ["--image", "https://example.org/cat.jpg", *QUESTION[1:]],
+            "https://example.org/cat.jpg: an address: download it first",
+        ),
         (["w1", "--from", "../scan", "--images", "photos"], "scan has no vector of an image alone"),
         (["w1", "--images", "photos"], "--images FOLDER needs --from EXPORTED"),
         (["w1", *QUESTION[1:], "--split", "val"], "--split: of a search in the corpus, not with"),
