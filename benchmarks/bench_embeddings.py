@@ -5,9 +5,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.common import Row, apart, copy_to_disk, cost, new_folder, paired_ratio, size
 from pipeline.embeddings.job import import_job
+from pipeline.embeddings.source import Wanted
 from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.storage.features import FeatureWriter
 
@@ -42,7 +44,8 @@ def bring_in(path: Path) -> None:
     settings = EmbeddingFileConfig(
         path=str(path), ids="ids", features="features", other_ids="error"
     )
-    job, work = import_job(settings, NAMES, "c" * 64, {"source": "file"}), path.parent / "work"
+    wanted = Wanted(pd.DataFrame({"image_id": NAMES}), "image_id", "file.other_ids")
+    job, work = import_job(settings, wanted, "c" * 64, {"source": "file"}), path.parent / "work"
     with FeatureWriter(work, "f" * 16, NAMES, job.datasets, job.attributes) as writer:
         job.fill(writer)
         writer.finish(path.with_name("image.h5"))

@@ -9,6 +9,7 @@ from types import FrameType, TracebackType
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import configured, fix_kernels
 from pipeline.runtime.registry import ROOT, syntax_problem
+from pipeline.runtime.threads import shorten_waiting
 
 
 def one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -45,6 +46,7 @@ def catch_interrupts() -> None:
 KERNELS = configured()
 # Before a stage loads numpy or torch; in a program that has loaded torch, it has chosen already.
 NOT_USED = [] if "torch" in sys.modules else fix_kernels(os.environ, KERNELS)
+shorten_waiting(os.environ)
 sys.excepthook = one_line
 if sys.argv[:1] == ["-m"]:  # `python -m stages.<name>`, while the name is sought
     leave_on_interrupt()

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.embeddings.job import import_job
+from pipeline.embeddings.source import Wanted
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
 from pipeline.sentences.encoder import chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
@@ -34,12 +35,14 @@ def main(
     params, table = load_params(), load_captions(captions, rows and range(*rows))
     settings, seed, shard = params.sentences, params.seed, params.runtime.extraction.shard
     if settings.encoding == "file":
-        ids, origin = table["caption_id"].tolist(), {"encoding": "file"}
-        brought = import_job(settings.file, ids, captions_digest(table), origin)
+        origin = {"encoding": "file"}
+        wanted = Wanted(table, "caption_id", "sentences.file.other_ids")
+        brought = import_job(settings.file, wanted, captions_digest(table), origin)
         brought.write(WORK / "sentences", output)
         write_groups(encoder, {}, origin)  # says that there is none
-        say(f"sentences: {len(ids):,} x {brought.width}, {brought.attributes['model']}")
+        say(f"sentences: {len(table):,} x {brought.width}, {brought.attributes['model']}")
         return
+    say_quota(params.runtime.threads)
     set_threads(params.runtime.threads)
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from models.backbone.file import write_network
 from models.backbone.job import network_job
-from pipeline.corpus.tables import images_digest, load_images
+from pipeline.corpus.tables import images_digest, load_captions, load_images
 from pipeline.embeddings.job import import_job
+from pipeline.embeddings.source import Wanted
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import settle
@@ -16,10 +17,16 @@ from stages.params import load_params
 
 @command
 @paths("images", "detector", exist=True)
+@paths("captions", exist=True, required=False)
 @paths("output", "network")
 @shard_rows
 def main(
-    images: Path, detector: Path, output: Path, network: Path, rows: tuple[int, int] | None
+    images: Path,
+    captions: Path | None,
+    detector: Path,
+    output: Path,
+    network: Path,
+    rows: tuple[int, int] | None,
 ) -> None:
     """Extract or import image features; a killed run continues where it stopped."""
     params = load_params()
@@ -27,8 +34,9 @@ def main(
     settle(params.runtime, compiled=settings.compile)
     table = load_images(images, rows and range(*rows))
     if settings.source == "file":
-        ids = table["image_id"].tolist()
-        job = import_job(settings.file, ids, images_digest(table), {"source": "file"})
+        texts = load_captions(captions) if captions else None
+        wanted = Wanted(table, "image_id", "image_features.file.other_ids", texts)
+        job = import_job(settings.file, wanted, images_digest(table), {"source": "file"})
         write_network(network, None)
         shard = None  # read in one go
     else:

@@ -7,7 +7,7 @@ from models.base.training import train_and_write
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
 from pipeline.training.launch import of_several
 from pipeline.training.processes import joined
 from stages.common import WORK, command, model_and_inputs, paths
@@ -24,6 +24,7 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     if of_several("train", name, settings.config, params.runtime.processes):
         return
     device = pick_device(params.runtime.device)
+    say_quota(params.runtime.threads)
     set_threads(params.runtime.threads)
     with joined(device):
         seed_everything(params.seed)

@@ -45,6 +45,36 @@ class Array:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+def joined(place: str, arrays: Sequence[Array]) -> Array:
+    """Arrays of equal width and type one after the other, as one.
+
+    Args:
+        place: of the whole, which messages begin with.
+        arrays: at least one, of shape (N, ...) each.
+
+    Returns:
+        An array of (sum of N, ...).
+
+    Raises:
+        WorkbenchError: where one has another width or type than the first.
+    """
+    first = arrays[0]
+    for array in arrays:
+        if (array.shape[1:], array.dtype) != (first.shape[1:], first.dtype):
+            raise WorkbenchError(
+                f"{array.place}: rows {array.shape[1:]} of {array.dtype}; "
+                f"{first.place} has {first.shape[1:]} of {first.dtype}"
+            )
+
+    def read(rows: int) -> Iterator[Block]:
+        for array in arrays:
+            with damage_named(array.place):
+                yield from array.read(rows)
+
+    count = sum(array.shape[0] for array in arrays)
+    return Array(place, (count, *first.shape[1:]), first.dtype, read)
+
+
 @dataclass(frozen=True)
 class ArrayFile:
     path: Path

@@ -56,6 +56,8 @@ def open_arrays(path: Path) -> ArrayFile:
         from pipeline.arrays.npy import read_npz as read
     elif key == "parquet":
         from pipeline.arrays.parquet import read_parquet as read
+    elif key == "matlab":
+        from pipeline.arrays.mat import read_mat as read
     elif key == "safetensors":
         from pipeline.arrays.tensors import read_safetensors as read
     else:

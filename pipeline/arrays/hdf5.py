@@ -29,20 +29,43 @@ def read_hdf5(path: Path) -> ArrayFile:
 
 def _find(path: Path, name: str) -> Array | None:
     with opened(path) as file:
-        parts = name.split("/")
-        for depth in range(1, len(parts) + 1):  # no part of the way leaves the file
-            link = file.get("/".join(parts[:depth]), getlink=True)
-            if link is None:
-                return None
-            if not isinstance(link, h5py.HardLink):
-                raise WorkbenchError(f"{path}: {name!r} is a link to elsewhere; not followed")
-        data = file[name]
-        if not isinstance(data, h5py.Dataset) or data.is_virtual or data.external:
-            raise WorkbenchError(f"{path}: {name!r} is no dataset with its values in this file")
-        if data.dtype.hasobject and h5py.check_string_dtype(data.dtype) is None:
-            raise WorkbenchError(f"{path}: {name!r} holds neither numbers nor texts")
-        _check_size(path, name, data)
-        return Array(f"{path}, array {name}", data.shape, data.dtype, partial(_rows, path, name))
+        data = checked_dataset(file, path, name)
+        if data is None:
+            return None
+        return Array(
+            f"{path}, array {name}", data.shape, data.dtype, partial(read_rows, path, name)
+        )
+
+
+def checked_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset | None:
+    """A dataset of an open file that may be read.
+
+    Args:
+        file: opened for reading.
+        path: of the file, which messages begin with.
+        name: of the dataset, with the groups around it.
+
+    Returns:
+        The dataset, None where there is none.
+
+    Raises:
+        WorkbenchError: for links and values outside the file, for objects, and for sizes that the
+            file cannot have.
+    """
+    parts = name.split("/")
+    for depth in range(1, len(parts) + 1):  # no part of the way leaves the file
+        link = file.get("/".join(parts[:depth]), getlink=True)
+        if link is None:
+            return None
+        if not isinstance(link, h5py.HardLink):
+            raise WorkbenchError(f"{path}: {name!r} is a link to elsewhere; not followed")
+    data = file[name]
+    if not isinstance(data, h5py.Dataset) or data.is_virtual or data.external:
+        raise WorkbenchError(f"{path}: {name!r} is no dataset with its values in this file")
+    if data.dtype.hasobject and h5py.check_string_dtype(data.dtype) is None:
+        raise WorkbenchError(f"{path}: {name!r} holds neither numbers nor texts")
+    _check_size(path, name, data)
+    return data
 
 
 def _check_size(path: Path, name: str, data: h5py.Dataset) -> None:
@@ -53,7 +76,17 @@ def _check_size(path: Path, name: str, data: h5py.Dataset) -> None:
         raise WorkbenchError(f"{path}: {name} of shape {data.shape} cannot be in this file")
 
 
-def _rows(path: Path, name: str, rows: int) -> Iterator[Block]:
+def read_rows(path: Path, name: str, rows: int) -> Iterator[Block]:
+    """The rows of a checked dataset, some at a time.
+
+    Args:
+        path: of the file.
+        name: of the dataset.
+        rows: about how many at a time.
+
+    Returns:
+        Blocks (B, ...).
+    """
     with opened(path) as file:
         dataset = file[name]
         if dataset.dtype.kind == "O":

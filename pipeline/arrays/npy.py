@@ -50,8 +50,20 @@ def read_npz(path: Path) -> ArrayFile:
     return ArrayFile(path, list(members), find)
 
 
-def mapped_npy(path: Path, dims: int) -> np.ndarray:
-    """Map an array of floats with `dims` dimensions."""
+def mapped_npy(path: Path, dims: int, hint: str = "") -> np.ndarray:
+    """Map an array of floats.
+
+    Args:
+        path: of the file.
+        dims: number of dimensions that it must have.
+        hint: what to do with a file of another number.
+
+    Returns:
+        The array, read as it is touched.
+
+    Raises:
+        WorkbenchError: for other types and shapes.
+    """
     other = explain(path, expected=("npy",))
     if other is not None:
         raise other
@@ -59,7 +71,7 @@ def mapped_npy(path: Path, dims: int) -> np.ndarray:
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
         raise WorkbenchError(f"{path}: values of type {array.dtype}; expected are floats", FLOATS)
     if len(array.shape) != dims or min(array.shape) < 1:
-        raise WorkbenchError(f"{path}: shape {array.shape}; expected are {dims} dimensions")
+        raise WorkbenchError(f"{path}: shape {array.shape}; expected are {dims} dimensions", hint)
     return np.asarray(np.load(path, "r", allow_pickle=False))
 
 

@@ -124,4 +124,6 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def is_text(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    types = pa.types
+    is_any = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return bool(is_any)

@@ -17,6 +17,10 @@ BEHIND = (
     "Behind: how far rsum is below that of the first model, and the interval of this difference "
     "by a paired bootstrap; one that holds 0 is within noise."
 )
+DISTANCES = (
+    "Are these distances? Larger scores must be better: change the sign of distances. Equal scores "
+    "count against a model."
+)
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,17 @@ def notes(results: Sequence[Result]) -> list[str]:
         for result in results
         if (of := result.rerank)
     ]
-    lost = [row.label for row in rows if row.interval and row.interval[0] <= chance]
+    judged = [(row, row.interval) for row in rows if row.interval]
+    worse = [row for row, (_, high) in judged if high < chance]
+    lost = [row.label for row, (low, high) in judged if low <= chance <= high]
     programs = f"Scores of other programs, no ranking loss of ours: {', '.join(external)}."
-    chances = f"Cannot be told from chance: {', '.join(lost)}."
     said = [*([programs] if external else []), *shortlists, *costs]
-    return [*said, chances] if lost else said
+    if lost:
+        said.append(f"Cannot be told from chance: {', '.join(lost)}.")
+    if worse:
+        asked = f" {DISTANCES}" if any(row.model in external for row in worse) else ""
+        said.append(f"Worse than chance: {', '.join(row.label for row in worse)}.{asked}")
+    return said
 
 
 def _held(result: Result) -> str:

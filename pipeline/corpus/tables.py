@@ -17,6 +17,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_bytes, write_text
 
 SPLITS = ("train", "val", "test")
+REJECTS = "rejects.tsv"
 REBUILD = "build it again with: dvc repro prepare_corpus"
 
 _TEXT, _WORDS, _SIDE, _FLAG = pa.string(), pa.list_(pa.string()), pa.float32(), pa.bool_()
@@ -63,9 +64,19 @@ class Corpus:
             captions = captions.assign(fits=pd.Series([[]] * len(captions), captions.index))
         write_table(folder / "captions.parquet", captions, CAPTIONS)
         write_table(folder / "boxes.parquet", self.boxes, BOXES)
-        lines = ["file\treason", *("\t".join(row) for row in self.rejects.itertuples(index=False))]
-        write_text(folder / "rejects.tsv", "\n".join(lines) + "\n")
+        write_rejects(folder, self.rejects)
         write_table(folder / "images.parquet", self.images, IMAGES)
+
+
+def write_rejects(folder: Path, rejects: pd.DataFrame) -> None:
+    """Write the list of everything that was left out.
+
+    Args:
+        folder: that of the corpus.
+        rejects: columns file and reason.
+    """
+    lines = ["file\treason", *("\t".join(row) for row in rejects.itertuples(index=False))]
+    write_text(folder / REJECTS, "\n".join(lines) + "\n")
 
 
 def load_images(path: Path, rows: range | None = None) -> pd.DataFrame:

@@ -1,6 +1,5 @@
 """From what a reader found to a corpus that the rest can rely on: the one place of all checks."""
 
-import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.corpus.images import CheckedImage, check_image
-from pipeline.corpus.tables import BOXES, SPLITS, Corpus
+from pipeline.corpus.tables import BOXES, REJECTS, SPLITS, Corpus, write_rejects
 from pipeline.corpus.tokens import tokenise
 from pipeline.dataset.processes import ordered_map
 from pipeline.dataset.source import Options, Source
@@ -22,10 +21,23 @@ SKIP = (
 )
 
 
-def checked_corpus(source: Source, options: Options) -> Corpus:
-    """Check ids, files and captions, decode every image once, and order the rows. With
-    corpus.skip_bad_images, images that cannot be decoded, captions without a word and images left
-    without a caption go to the rejects; otherwise they are one error."""
+def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
+    """Check ids, files and captions, decode every image once, and order the rows.
+
+    Args:
+        source: what a reader found.
+        out: the folder of the corpus: where a split has no image left, the list of what was left
+            out is written there, because no corpus will be.
+        options: corpus.skip_bad_images, limits of images and captions, and worker processes.
+
+    Returns:
+        The corpus. With corpus.skip_bad_images, images that cannot be decoded, captions without a
+        word and images left without a caption are its rejects.
+
+    Raises:
+        WorkbenchError: ids that cannot be used, bad images or captions without
+            corpus.skip_bad_images, or a split without an image.
+    """
     check_ids(source)
     captions = with_tokens(source.captions)
     files = [str(source.root / image_id) for image_id in source.images["image_id"]]
@@ -50,6 +62,7 @@ def checked_corpus(source: Source, options: Options) -> Corpus:
     unusable = rejects["image_id"][rejects["caption_id"] == ""]
     images = images[~images["image_id"].isin(unusable)]
     captions = captions[~captions["caption_id"].isin(rejects["caption_id"])]
+    _check_splits(source, out, images, rejects)
     return _assemble(source, images, captions, rejects)
 
 
@@ -68,9 +81,8 @@ def check_ids(source: Source) -> None:
     problems.add(f"images of a split other than {', '.join(SPLITS)}", cases)
     halves = [name for name in [*ids, *caption_ids] if not is_text(name)]
     problems.add("ids that are not UTF-8", map(ascii, halves))
-    root = os.path.join(os.path.realpath(source.root), "")
-    inside = (is_inside(name) and os.path.realpath(root + name).startswith(root) for name in ids)
-    escapes = (name for name, is_in in zip(ids, inside, strict=True) if not is_in)
+    # Links in the user's own folder may lead anywhere: only what a name itself says is refused.
+    escapes = (name for name in ids if not is_inside(name))
     problems.add("names that lead out of the image folder", map(ascii, escapes))
     unprintable = (ascii(name) for name in caption_ids if not is_plain(name))
     problems.add("caption ids with control codes", unprintable)
@@ -130,12 +142,6 @@ def _assemble(
     source: Source, images: pd.DataFrame, captions: pd.DataFrame, rejects: pd.DataFrame
 ) -> Corpus:
     images = _in_order_of("split", images, {split: n for n, split in enumerate(SPLITS)})
-    missing = [split for split in SPLITS if split not in set(images["split"])]
-    if missing:
-        raise WorkbenchError(
-            f"{source.root}: no images in split {', '.join(missing)}",
-            "each of train, val and test needs images with captions",
-        )
     rows = dict(zip(images["image_id"], images.index, strict=True))
     captions = _in_order_of("image_id", captions, rows)
     captions["split"] = captions["image_id"].map(images.set_index("image_id")["split"])
@@ -143,8 +149,31 @@ def _assemble(
     if boxes is None:
         boxes = pd.DataFrame({name: [] for name in BOXES.names})
     boxes = _in_order_of("image_id", boxes, rows)
-    listed = rejects.rename(columns={"image_id": "file"})[["file", "reason"]]
-    return Corpus(images, captions, boxes, listed)
+    return Corpus(images, captions, boxes, _listed(rejects))
+
+
+def _check_splits(source: Source, out: Path, images: pd.DataFrame, rejects: pd.DataFrame) -> None:
+    """Raise WorkbenchError for a split without images, with the reason that most were left out
+    for; all of them stand in rejects.tsv, which is written."""
+    missing = [split for split in SPLITS if split not in set(images["split"])]
+    if not missing:
+        return
+    message = f"{source.root}: no images in split {', '.join(missing)}"
+    if rejects.empty:
+        raise WorkbenchError(message, "each of train, val and test needs images with captions")
+    write_rejects(out, _listed(rejects))
+    of_images = rejects[rejects["caption_id"] == ""]
+    reasons = of_images["reason"].value_counts()
+    first = of_images[of_images["reason"] == reasons.index[0]]["image_id"].iloc[0]
+    raise WorkbenchError(
+        f"{message}: {len(of_images):,} of {len(source.images):,} images were left out, "
+        f"{reasons.iloc[0]:,} of them because of {reasons.index[0]!r}, such as {first}",
+        f"{out / REJECTS} lists all; mend the files, or name others in params.yaml",
+    )
+
+
+def _listed(rejects: pd.DataFrame) -> pd.DataFrame:
+    return rejects.rename(columns={"image_id": "file"})[["file", "reason"]]
 
 
 def _in_order_of(key: str, table: pd.DataFrame, places: Mapping[str, int]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ a pair of the corpus's own that it leaves out counts as false, as the benchmarks
 import re
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import RELEVANCE, Corpus
@@ -25,15 +26,20 @@ NUMBER = re.compile(r"[0-9]{1,18}$")  # of 64 bits
 
 
 def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
-    """The pairs of the list that corpus.positives names, None for none: grade, i2t, t2i, and ids
-    or, in published lists, MS-COCO's numbers."""
+    """The pairs of the list that corpus.positives names: grade, i2t, t2i, and ids or, in published
+    lists, MS-COCO's numbers. None for none, and for pairs that are made of the corpus itself."""
     path = config.positives_path
-    if config.positives == "none":
+    if config.positives == "none" or is_from_corpus(config.positives):
         return None
     chosen = POSITIVES.imported(config.positives)
     source = chosen.installed() if path is None else find_in_raw(raw, path, KEY)
     pairs: pd.DataFrame = chosen.read(source, config.positives_threshold)
     return pairs
+
+
+def is_from_corpus(name: str) -> bool:
+    """Whether the pairs that corpus.positives names are made of the corpus itself."""
+    return name != "none" and bool(POSITIVES.constant(name, "FROM_CORPUS", False))
 
 
 def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -65,6 +71,26 @@ def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFram
     }
     order = pd.DataFrame(rows).sort_values(PAIR).index
     return pairs.loc[order, RELEVANCE.names].reset_index(drop=True)
+
+
+def own_pairs(corpus: Corpus, further: pd.DataFrame) -> pd.DataFrame:
+    """All pairs of a caption and an image that it is of, where it may be of several.
+
+    Args:
+        corpus: the tables; images of one group are the same answer.
+        further: columns caption_id and image_id of images beside the captions' own; those that the
+            corpus lacks, or has in another split than the caption, are passed over.
+
+    Returns:
+        Columns image_id, caption_id, grade (1), i2t and t2i (true).
+    """
+    images = corpus.images[["image_id", "split", "group"]]
+    captions = corpus.captions[["caption_id", "image_id", "split"]]
+    more = further[PAIR].merge(captions[["caption_id", "split"]], on="caption_id")
+    pairs = pd.concat([captions, more], ignore_index=True)
+    pairs = pairs.merge(images, on=["image_id", "split"])[["caption_id", "split", "group"]]
+    pairs = pairs.drop_duplicates().merge(images, on=["split", "group"])
+    return pairs[PAIR].assign(grade=np.float32(1.0), i2t=True, t2i=True)
 
 
 def with_ids(listed: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:

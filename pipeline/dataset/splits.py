@@ -1,21 +1,24 @@
 """Splits of images: from lists, from the names of files, or drawn by the seed."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.source import Options
-from pipeline.runtime.errors import WorkbenchError, counted
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_text
 
 _WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}
 _SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words} | {"test": "test"}
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
+SPLIT_WORDS = tuple(_SPLIT_OF)
 
+LINES_LOOKED_AT = 100
 _LISTS = {
     split: re.compile(rf"(.*[._-])?({names})(images)?\.(txt|lst)", re.IGNORECASE)
     for split, names in zip(SPLITS, ("train", "val|dev|valid", "test"), strict=True)
@@ -29,68 +32,171 @@ def split_in_path(path: str) -> str | None:
     return _SPLIT_OF[words[-1]] if words else None
 
 
-def listed_splits(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """The split of each image that a folder's lists name; lists may leave the endings out."""
+def without_split(path: str) -> str:
+    """A path without the last word that names a split: equal for the files of one dataset."""
+    matches = list(_WORD.finditer(path.lower()))
+    if not matches:
+        return path
+    return path[: matches[-1].start()] + path[matches[-1].end() :]
+
+
+def find_split_lists(folder: Path, names: Collection[str]) -> dict[str, Path]:
+    """The lists of a folder that divide its images, such as `Flickr_8k.trainImages.txt`.
+
+    Args:
+        folder: the folder that the lists lie in.
+        names: the images; a file that is called like a list and names none of them is none.
+
+    Returns:
+        By split the only list of it; empty without a list for training.
+    """
+    known = {_stem(name) for name in names}
+    lists: dict[str, Path] = {}
+    for split, pattern in _LISTS.items():
+        files = [path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name)]
+        own = [path for path in files if path.is_file() and _names_images(path, known)]
+        if len(own) == 1:
+            lists[split] = own[0]
+    return lists if "train" in lists else {}
+
+
+def _names_images(path: Path, known: Collection[str]) -> bool:
+    """Whether the first lines of a file name images, with or without their endings."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = [line.strip() for line in islice(file, LINES_LOOKED_AT)]
+    entries = [line for line in lines if line]
+    return bool(entries) and sum(_stem(entry) in known for entry in entries) * 2 > len(entries)
+
+
+def _stem(name: str) -> str:
+    """The last part of an image's name without its ending."""
+    file = name.rpartition("/")[2]
+    return file.rpartition(".")[0] or file
+
+
+def listed_splits(lists: Mapping[str, Path], names: Sequence[str]) -> dict[str, str]:
+    """The split of each image that lists name; lists may leave endings and folders out.
+
+    Args:
+        lists: the file of each split, a name on a line.
+        names: the images.
+
+    Returns:
+        A split for every entry of the lists: for the image that it means, or under its own text
+        where it means none.
+
+    Raises:
+        WorkbenchError: an image in lists of two splits.
+    """
     known = set(names)
-    counts = Counter(name.rpartition(".")[0] for name in names)
-    stems = {stem: name for name in names if counts[stem := name.rpartition(".")[0]] == 1}
+    counts = Counter(map(_stem, names))
+    stems = {_stem(name): name for name in names if counts[_stem(name)] == 1}
     splits: dict[str, str] = {}
     twice: list[str] = []
-    for split in SPLITS:
-        for entry in dict.fromkeys(read_text(_split_list(folder, split)).split("\n")):
-            listed = entry.strip()
-            image = listed if listed in known else stems.get(listed, listed)
+    for split, path in lists.items():
+        for line in dict.fromkeys(read_text(path).split("\n")):
+            entry = line.strip()
+            image = entry if entry in known else stems.get(_stem(entry), entry)
             if image in splits and splits[image] != split:
                 twice.append(image)
             if image:
                 splits[image] = split
-    problems = Problems(str(folder))
+    problems = Problems(str(next(iter(lists.values())).parent))
     problems.add("images in more than one list", dict.fromkeys(twice))
     problems.raise_if_any("an image that is trained on must not be tested on: mend the lists")
     return splits
 
 
-def _split_list(folder: Path, split: str) -> Path:
-    lists = sorted(p for p in folder.glob("*") if _LISTS[split].fullmatch(p.name) and p.is_file())
-    if len(lists) == 1:
-        return lists[0]
-    names = ", ".join(path.name for path in lists) or "none"
-    raise WorkbenchError(
-        f"{folder}: expected one list of {split} images, such as {split}.txt or "
-        f"Flickr_8k.{'dev' if split == 'val' else split}Images.txt; found {names}",
-        "the folder has one list for each of train, val and test",
-    )
+def named_split_lists(
+    folder: Path, required: Collection[str] = ("train", "test")
+) -> dict[str, Path]:
+    """The lists of a folder that somebody has named, one for each split.
+
+    Args:
+        folder: a folder with lists such as `train.txt`, `val.txt` (or dev) and `test.txt`.
+        required: the splits that must have a list. Without one for val, val is drawn from train.
+
+    Returns:
+        The file of each split that has one.
+
+    Raises:
+        WorkbenchError: no list for a required split, or several for one.
+    """
+    lists: dict[str, Path] = {}
+    for split, pattern in _LISTS.items():
+        files = [path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name)]
+        own = [path for path in files if path.is_file()]
+        if not own and split not in required:
+            continue
+        if len(own) != 1:
+            found = ", ".join(path.name for path in own) or "none"
+            example = f"Flickr_8k.{'dev' if split == 'val' else split}Images.txt"
+            raise WorkbenchError(
+                f"{folder}: expected one list of {split} images, such as {split}.txt or {example}; "
+                f"found {found}",
+                "the folder has one list for each of train, val and test",
+            )
+        lists[split] = own[0]
+    return lists
 
 
-def seeded_splits(names: Sequence[str], options: Options) -> dict[str, str]:
-    """A split for each image, drawn over the sorted names: the file's order does not matter."""
-    return _held_out(names, ("val", "test"), "train", options)
+def split_named(word: str) -> str | None:
+    """The split that a word means, such as `Validation` or `dev`; None for any other word."""
+    return _SPLIT_OF.get(word.strip().lower())
+
+
+def as_split(value: object) -> object:
+    """A value of a field `split` with any usual word for a split as train, val or test; all other
+    values as they are, for the check of the field."""
+    return (split_named(value) or value) if isinstance(value, str) else value
 
 
 def settled_splits(
-    named: Mapping[str, str | None], options: Options
+    named: Mapping[str, str | None],
+    options: Options,
+    groups: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Train, val and test from the splits that files name: image_id to a split, or to None for all.
-    Returns the split of every image that is kept, and remarks about what was drawn and left out.
+    """Train, val and test from the splits that the files name.
 
-    All three are taken as they are. Train and val alone: corpus.val_images and corpus.test_images
-    are drawn from val, whose rest is left out. Train and test alone: corpus.val_images are drawn
-    from train. One alone, or none named: all three are drawn.
+    A split that the files give is kept. All three are taken as they are. Train and val alone:
+    corpus.val_images and corpus.test_images are drawn from val, whose rest is left out. Train and
+    test alone: corpus.val_images are drawn from train. One alone, or none: all three are drawn.
+
+    Args:
+        named: image_id to its split, or to None where the files say none. Images without a split
+            beside images with one are left out.
+        options: the seed, and how many images are drawn.
+        groups: image_id to its group, for images that must not be divided: those of a person, or
+            equal photographs. Images that are not in it are groups of their own.
+
+    Returns:
+        The split of every image that is kept, in the order of `named`, and remarks about what was
+        drawn and left out.
+
+    Raises:
+        WorkbenchError: too few images to draw from, or none to train on.
     """
-    names = {str(split) for split in named.values()}
+    names = {split for split in named.values() if split is not None}
+    remarks: tuple[str, ...] = ()
+    if names and None in named.values():
+        without = [image for image, split in named.items() if split is None]
+        shown = f"{counted(len(without), 'image')} in no split ({listing(without, 3)})"
+        remarks = (f"left out: {shown}",)
+        named = {image: split for image, split in named.items() if split is not None}
     if names == set(SPLITS):
-        return {image: str(split) for image, split in named.items()}, ()
-    if len(names) == 1:
-        splits = seeded_splits(list(named), options)
-        return splits, (f"splits drawn by seed: {_counted(splits.values())}",)
+        return {image: str(split) for image, split in named.items()}, remarks
+    if len(names) <= 1:
+        drawn = _held_out(list(named), ("val", "test"), "train", options, groups)
+        alone = f"all images are of split {min(names)}; " if names else ""
+        return drawn, (*remarks, f"{alone}splits drawn by seed: {_counted(drawn.values())}")
     if names == {"train", "val"}:
         pool = [image for image, split in named.items() if split == "val"]
-        drawn = _held_out(pool, ("val", "test"), "", options)
+        drawn = _held_out(pool, ("val", "test"), "", options, groups)
         left = sum(not split for split in drawn.values())
         remark = f"drawn from val by seed: {_counted(drawn.values())}; left out: {left:,} images"
     elif names == {"train", "test"}:
         pool = [image for image, split in named.items() if split == "train"]
-        drawn = _held_out(pool, ("val",), "train", options)
+        drawn = _held_out(pool, ("val",), "train", options, groups)
         remark = f"drawn from train by seed: {_counted(drawn.values())}"
     else:
         raise WorkbenchError(
@@ -98,7 +204,7 @@ def settled_splits(
             "add the training files to raw",
         )
     splits = {image: drawn.get(image, str(split)) for image, split in named.items()}
-    return {image: split for image, split in splits.items() if split}, (remark,)
+    return {image: split for image, split in splits.items() if split}, (*remarks, remark)
 
 
 def _counted(splits: Iterable[str]) -> str:
@@ -107,23 +213,50 @@ def _counted(splits: Iterable[str]) -> str:
 
 
 def _held_out(
-    names: Sequence[str], kinds: Sequence[str], rest: str, options: Options
+    names: Sequence[str],
+    kinds: Sequence[str],
+    rest: str,
+    options: Options,
+    groups: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """A split for each image, drawn by seed, else `rest`; a share gives at least one."""
+    """Draw splits by the seed, over the sorted names: the order in the files does not matter.
+
+    Args:
+        names: the images to draw from.
+        kinds: the splits that are drawn, one after the other; a share gives at least one image.
+        rest: the split of the images that are not drawn.
+        options: the seed, and how many images a split has.
+        groups: as in `settled_splits`; a group that is drawn comes whole, so that a split can have
+            more images than were asked for.
+
+    Returns:
+        A split for each image.
+    """
     asked = {kind: getattr(options.corpus, f"{kind}_images") for kind in kinds}
-    drawn = []
-    for kind, value in asked.items():
-        share = isinstance(value, float)
-        drawn += [kind] * (max(1, round(value * len(names))) if share else value)
-    if len(names) < len(drawn) + bool(rest):
-        numbers = " and ".join(f"corpus.{kind}_images = {value}" for kind, value in asked.items())
+    numbers = {
+        kind: max(1, round(value * len(names))) if isinstance(value, float) else value
+        for kind, value in asked.items()
+    }
+    members: dict[str, list[str]] = {}
+    for name in sorted(names):
+        members.setdefault(groups.get(name, name) if groups else name, []).append(name)
+    ranked = list(members.values())
+    order = np.random.default_rng([options.seed, 0x5B117]).permutation(len(ranked)).tolist()
+    waiting = deque(ranked[place] for place in order)
+    splits: dict[str, str] = {}
+    for kind in kinds:
+        taken = 0
+        while waiting and taken < numbers[kind]:
+            group = waiting.popleft()
+            splits |= dict.fromkeys(group, kind)
+            taken += len(group)
+        if taken < numbers[kind]:
+            break
+    if (rest and not waiting) or len(names) < sum(numbers.values()):
+        wanted = " and ".join(f"corpus.{kind}_images = {value}" for kind, value in asked.items())
         raise WorkbenchError(
-            f"{numbers}, but raw has {counted(len(names), 'image')} to draw them from"
+            f"{wanted}, but raw has {counted(len(names), 'image')} to draw them from"
             + (" and to train on" if rest else ""),
             "make them smaller in params.yaml",
         )
-    drawn += [rest] * (len(names) - len(drawn))
-    order = np.random.default_rng([options.seed, 0x5B117]).permutation(len(names))
-    ranked = sorted(names)
-    splits = {ranked[n]: kind for n, kind in zip(order, drawn, strict=True)}
-    return {name: splits[name] for name in names}
+    return {name: splits.get(name, rest) for name in names}

@@ -17,7 +17,8 @@ def read_members(stream: BinaryIO) -> Iterator[tarfile.TarInfo]:
     """The members of an uncompressed tar file (ustar, GNU or pax) until its end mark; the stream
     may be moved between two. Names have surrogates for bytes that are not UTF-8. DamagedTar for an
     unreadable header, a sparse member, one cut short, no end mark."""
-    length = os.fstat(stream.fileno()).st_size
+    length = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
     try:
         with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
             while info := archive.next():

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.arrays.file import ArrayFile
 from pipeline.arrays.formats import open_arrays
-from pipeline.phrases.mat_files import load_mat
+from pipeline.arrays.mat import load_mat
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, sha256_file

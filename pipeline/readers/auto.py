@@ -1,45 +1,87 @@
-"""Whichever reader the files of a folder were made for."""
+"""Whichever reader the files of a folder were made for, known by what is in them."""
 
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.dataset import READERS
+from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.locate import stems_of
+from pipeline.dataset.recognise import Found, quality
 from pipeline.dataset.source import Options, Source, require_folder
 from pipeline.runtime.errors import WorkbenchError, listing
 
-LOOKED_AT = 100_000  # files of a folder below which a sign is looked for
+
+class Candidate(NamedTuple):
+    """A reader and the files of a folder that it could read."""
+
+    reader: str
+    found: Found
+
+    def __str__(self) -> str:
+        return f"{self.found} ({self.reader})"
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read `raw` by the one reader whose files (its SIGNS) are there, and say which it is."""
+    """Read `raw` by the reader whose files are there.
+
+    Args:
+        raw: the user's folder.
+        out: the folder of the corpus.
+        options: those of the reader that is chosen.
+
+    Returns:
+        Its source; the first remark says which reader it is, and what was passed over.
+
+    Raises:
+        WorkbenchError: no reader knows a file there, or two readers know equally good ones.
+    """
     require_folder(raw)
-    matches = {name: file for name in READERS if (file := _sign(raw, name)) is not None}
-    if len(matches) > 1:
-        several = listing(f"{file} ({name})" for name, file in matches.items())
+    folder = list_folder(raw)
+    candidates = ranked_candidates(folder)
+    if not candidates:
+        _read_by_name(folder, out, options)
         raise WorkbenchError(
-            f"{raw}: could be of several kinds: {several}",
-            f"set dataset in params.yaml to {' or '.join(matches)}",
+            f"{raw}: no captions that a reader knows, among {listing(folder, 5) or 'no files'}",
+            "write captions.txt with lines image,caption there (first line: image,caption); "
+            "docs/datasets.md shows all layouts",
         )
-    if not matches:
-        signs = listing((sign for reader in READERS for sign in _signs(reader)), 100)
+    chosen = candidates[0]
+    stems = stems_of(folder)
+    rivals = [
+        candidate
+        for candidate in candidates
+        if candidate.reader != chosen.reader
+        and quality(candidate.found, stems) == quality(chosen.found, stems)
+    ]
+    if rivals:
         raise WorkbenchError(
-            f"{raw}: no captions that are known by their file's name; looked for {signs}",
-            "write captions.txt with lines image,caption there, or name the kind with dataset",
+            f"{raw}: could be of several kinds: {listing([chosen, *rivals])}",
+            f"set dataset in params.yaml to {chosen.reader} or {rivals[0].reader}",
         )
-    ((name, file),) = matches.items()
-    source: Source = READERS.load(name)(raw, out, options)
-    return replace(source, remarks=(f"dataset: {name}, because of {file}", *source.remarks))
+    source: Source = READERS.load(chosen.reader)(raw, out, options)
+    others = candidates[1:]
+    passed_over = f"; passed over: {listing(others, 5)}" if others else ""
+    remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
+    return replace(source, remarks=(remark, *source.remarks))
 
 
-def _signs(reader: str) -> tuple[str, ...]:
-    return tuple(READERS.constant(reader, "SIGNS", ()))
+def _read_by_name(folder: Folder, out: Path, options: Options) -> None:
+    """Let a reader say what is wrong with a file that has a published name but not its content: a
+    download that was cut, or a page of HTML. Nothing where no file has such a name."""
+    for name in READERS:
+        patterns = READERS.constant(name, "PUBLISHED", ())
+        files = folder.matching(*patterns) if patterns else []
+        if files:
+            READERS.load(name)(folder.root, out, options)
 
 
-def _sign(raw: Path, name: str) -> str | None:
-    """The first file in `raw` that is a sign of the reader, as a path inside it."""
-    for sign in _signs(name):
-        files = (path for path in islice(raw.glob(sign), LOOKED_AT) if path.is_file())
-        if (first := min(files, default=None)) is not None:
-            return first.relative_to(raw).as_posix()
-    return None
+def ranked_candidates(folder: Folder) -> list[Candidate]:
+    """What every reader knows of a folder, the best first; equals in the order of their names."""
+    stems = stems_of(folder)
+    candidates = []
+    for name in READERS:
+        recognise = getattr(READERS.imported(name), "recognise", None)
+        if recognise is not None:
+            candidates += [Candidate(name, found) for found in recognise(folder)]
+    return sorted(candidates, key=lambda one: quality(one.found, stems), reverse=True)

@@ -1,85 +1,188 @@
-"""Kaggle's downloads of Flickr8k (captions.txt) and Flickr30k (results.csv)."""
+"""Tables of captions: Flickr8k.token.txt, Kaggle's captions.txt and results.csv, anybody's own.
 
-import re
-from collections import Counter
-from collections.abc import Iterator
+One file, or one for each split. What a table may look like is in pipeline/dataset/table.py.
+"""
+
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from pipeline.dataset.source import (
-    Options,
-    Source,
-    find_annotations,
-    find_image_folder,
-    find_in_raw,
+from pipeline.dataset.described import described_source
+from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.recognise import Found, annotation_files, files_by_split, head
+from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
+from pipeline.dataset.splits import (
+    find_split_lists,
+    listed_splits,
+    named_split_lists,
+    split_in_path,
+    split_named,
 )
-from pipeline.dataset.splits import listed_splits, seeded_splits
-from pipeline.runtime.errors import WorkbenchError, counted
-from pipeline.runtime.text import Problems, read_text
+from pipeline.dataset.table import find_form, first_images, read_captions
+from pipeline.runtime.errors import listing
+from pipeline.runtime.text import Problems
 
-SIGNS = ("captions.txt", "results.csv")
-_COMMA_HEADER = re.compile(r"image(_name)?\s*,\s*caption")
-_BAR_HEADER = re.compile(r"image_name\s*\|\s*comment_number\s*\|\s*comment")
-_COMMA_LINE = re.compile(r'(?P<image>"(?:[^"]|"")+"|[^,"]+),(?P<caption>.*)')
-# One line of the published results.csv lacks its second bar ("2199200615.jpg| 4   A dog runs ...").
-_BAR_LINE = re.compile(r"(?P<image>[^|]+)\|\s*(?P<number>\d{1,9})(?:\s*\||\s)(?P<caption>.*)")
-_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130124.token")
+PATTERNS = ("*.txt", "*.csv", "*.tsv", "*.token")
+OTHERS = ("metadata.csv",)  # image_folder's
+DEEPEST = 2  # folders between raw and a table
+MOST_IN_A_FOLDER = 200  # more text files in one folder are captions beside images, not tables
+RESTVAL = "restval"  # Karpathy's third part of MS-COCO's training images
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """The tables of captions in a folder; those that differ in their split alone are one find."""
+    forms: dict[str, list[str]] = {}
+    for file in folder.matching(*PATTERNS, deepest=DEEPEST):
+        place, _, name = file.rpartition("/")
+        texts = sum(name.endswith(".txt") for name in folder.files[place])
+        if name in OTHERS or texts > MOST_IN_A_FOLDER:
+            continue
+        form = find_form(head(folder.root / file))
+        if form is not None:
+            forms.setdefault(form.described, []).append(file)
+    finds: list[Found] = []
+    for files in forms.values():
+        finds += [_found(folder, own) for own in files_by_split(files)]
+    return finds
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read captions.txt or results.csv: image_id is the file's name, caption_id `<image>#<number>`.
-    The splits come from the lists in corpus.split_files, else from the seed."""
-    path = find_annotations(raw, options.corpus.annotations, SIGNS)
-    captions = pd.DataFrame(read_captions(path), columns=["caption_id", "image_id", "text"])
-    names = list(dict.fromkeys(captions["image_id"]))
-    if options.corpus.split_files is None:
-        splits = seeded_splits(names, options)
-    else:
-        folder = find_in_raw(raw, options.corpus.split_files, "corpus.split_files")
-        splits = listed_splits(folder, names)
-    kept = [(name, splits[name]) for name in names if name in splits]
-    known = set(names)
-    extra = [(name, split) for name, split in splits.items() if name not in known]
-    images = pd.DataFrame([*kept, *extra], columns=["image_id", "split"])
-    unlisted = len(names) - len(kept)
-    return Source(
-        root=find_image_folder(raw, options.corpus.images, names),
-        images=images,
-        captions=captions[captions["image_id"].isin(splits)].reset_index(drop=True),
-        remarks=(f"left out: {counted(unlisted, 'image')} in no split list",) if unlisted else (),
+    """Read tables of captions: image_id is the file's path, caption_id `<image>#<number>`.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, a table or a folder of them; corpus.split_files, a folder with
+            lists of images.
+
+    Returns:
+        The source. Its splits come from a column of the table, else from the names of several
+        tables, else from lists beside the table, else from the seed.
+
+    Raises:
+        WorkbenchError: no table, lines that cannot be read, an image in two splits.
+    """
+    require_folder(raw)
+    found = annotation_files(
+        raw=raw,
+        options=options,
+        folder=list_folder(raw),
+        recognise=recognise,
+        expected="a table with columns of images and captions, such as captions.txt",
+        published=PUBLISHED,
+    )
+    tables = {file: read_captions(raw / file) for file in found.files}
+    splits, remarks = _splits(raw, tables, options)
+    return described_source(raw, options, splits, numbered(tables.values()), remarks=remarks)
+
+
+def numbered(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """The captions of tables with ids `<image>#<number>`.
+
+    Args:
+        tables: columns image, text and number, as `read_captions` returns them.
+
+    Returns:
+        Columns caption_id, image_id and text. The number is the table's or, for an image whose
+        numbers are missing or repeat, the place among its captions.
+    """
+    rows = pd.concat(tables, ignore_index=True)
+    places = rows.groupby("image", sort=False).cumcount()
+    numbers = places
+    if (rows["number"] >= 0).any():
+        unusable = (rows["number"] < 0) | rows.duplicated(["image", "number"], keep=False)
+        are_counted = unusable.groupby(rows["image"]).transform("any")
+        numbers = rows["number"].where(~are_counted, places)
+    return pd.DataFrame(
+        {
+            "caption_id": rows["image"] + "#" + numbers.astype(str),
+            "image_id": rows["image"],
+            "text": rows["text"],
+        }
     )
 
 
-def read_captions(path: Path) -> Iterator[tuple[str, str, str]]:
-    """caption_id, image_id and text of each line."""
-    lines = read_text(path).split("\n")
-    header = lines[0].strip().lower()
-    if _COMMA_HEADER.fullmatch(header):
-        pattern = _COMMA_LINE
-    elif _BAR_HEADER.fullmatch(header):
-        pattern = _BAR_LINE
+def _found(folder: Folder, files: tuple[str, ...]) -> Found:
+    """Tables that are read together, with some of their images."""
+    texts = [head(folder.root / file) for file in files]
+    names = [name for text in texts for name in first_images(text)]
+    form = find_form(texts[0])
+    has_column = form is not None and form.split is not None
+    beside = folder.root / files[0].rpartition("/")[0]
+    return Found(
+        files=files,
+        names=tuple(names),
+        has_splits=has_column or len(files) > 1 or bool(find_split_lists(beside, names)),
+        is_published=files[0].rpartition("/")[2].lower() in PUBLISHED,
+    )
+
+
+def _splits(
+    raw: Path, tables: Mapping[str, pd.DataFrame], options: Options
+) -> tuple[dict[str, str | None], list[str]]:
+    """The split of every image: of the tables' column, their names, or lists; and remarks."""
+    images = list(
+        dict.fromkeys(image for rows in tables.values() for image in rows["image"].tolist())
+    )
+    named = options.corpus.split_files
+    if named is None and any((rows["split"] != "").any() for rows in tables.values()):
+        return splits_in_column(tables, options.corpus.restval), []
+    if named is None and len(tables) > 1:
+        return _splits_of_names(raw, tables), []
+    if named is not None:
+        lists = named_split_lists(find_in_raw(raw, named, "corpus.split_files"))
     else:
-        raise WorkbenchError(
-            f"{path}, line 1: header {header[:60]!r}; allowed are 'image,caption' and "
-            "'image_name| comment_number| comment'",
-            "add the header line, or choose another file with corpus.annotations",
-        )
-    problems = Problems(str(path))
-    numbered = [(number, line.strip()) for number, line in enumerate(lines[1:], 2) if line.strip()]
-    matches = [(number, pattern.fullmatch(line)) for number, line in numbered]
-    faulty = (number for number, match in matches if match is None)
-    problems.add(f"lines not of the form {header!r}, numbers", faulty)
-    problems.raise_if_any("mend these lines; a caption stands on one line")
-    counts: Counter[str] = Counter()
-    for fields in (match.groupdict() for _, match in matches if match is not None):
-        image = _unquote(fields["image"].strip())
-        number = int(fields.get("number") or counts[image])
-        counts[image] += 1
-        yield f"{image}#{number}", image, _unquote(fields["caption"].strip())
+        lists = find_split_lists((raw / next(iter(tables))).parent, images)
+    if not lists:
+        return dict.fromkeys(images, split_in_path(next(iter(tables)))), []
+    listed = listed_splits(lists, images)
+    files = ", ".join(path.name for path in lists.values())
+    remarks = [] if named is not None else [f"splits: of the lists {files}"]
+    strangers = {image: split for image, split in listed.items() if image not in set(images)}
+    return {image: listed.get(image) for image in images} | strangers, remarks
 
 
-def _unquote(text: str) -> str:
-    """Text without CSV quotes; a caption that only begins with a quotation keeps it."""
-    match = _QUOTED.fullmatch(text)
-    return match[1].replace('""', '"') if match else text
+def splits_in_column(tables: Mapping[str, pd.DataFrame], restval: str) -> dict[str, str | None]:
+    """The split that the rows of each image name.
+
+    Args:
+        tables: by file, columns image and split, as `read_captions` returns them.
+        restval: what Karpathy's split `restval` becomes, train or drop.
+
+    Returns:
+        train, val or test for every image, None for one without a split.
+
+    Raises:
+        WorkbenchError: a word that is no split, or an image in two.
+    """
+    rows = pd.concat(tables.values(), ignore_index=True).drop_duplicates(["image", "split"])
+    words = {word: split_named(word) for word in rows["split"].unique()}
+    rests = {word for word in words if word.lower() == RESTVAL}
+    words |= dict.fromkeys(rests, "train" if restval == "train" else None)
+    unknown = [
+        word for word, split in words.items() if split is None and word and word not in rests
+    ]
+    problems = Problems(listing(tables, 3))
+    problems.add("splits that are none of train, val, test and their like", map(repr, unknown))
+    rows = rows.assign(split=rows["split"].map(words)).drop_duplicates(["image", "split"])
+    problems.add("images in more than one split", rows["image"][rows["image"].duplicated()])
+    problems.raise_if_any("mend the column of splits, or take it out of the table")
+    return dict(zip(rows["image"], rows["split"].replace({np.nan: None}), strict=True))
+
+
+def _splits_of_names(raw: Path, tables: Mapping[str, pd.DataFrame]) -> dict[str, str | None]:
+    """The split that the name of an image's table says; WorkbenchError for an image in two."""
+    splits: dict[str, str | None] = {}
+    divided: dict[str, None] = {}
+    for file, rows in tables.items():
+        split = split_in_path(file)
+        for image in rows["image"].unique():
+            if splits.setdefault(image, split) != split:
+                divided[image] = None
+    problems = Problems(f"{raw}: {listing(tables, 3)}")
+    problems.add("images in more than one table", divided)
+    problems.raise_if_any("an image that is trained on must not be tested on: mend the tables")
+    return splits

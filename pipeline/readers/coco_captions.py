@@ -1,94 +1,170 @@
-"""MS-COCO's own captions_train2017.json and captions_val2017.json (Chen et al. 2015); captions of
-its test images were never published. Karpathy's splits are in another file (karpathy_json.py)."""
+"""Captions in MS-COCO's form (Chen et al. 2015): captions_train2017.json, and files of any name
+that have images with id and file_name and annotations with image_id and caption, as those of
+nocaps, VizWiz and STAIR. Karpathy's splits of MS-COCO are in another file (karpathy_json.py)."""
 
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 import pandas as pd
-from pydantic import BaseModel, Field
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from pipeline.dataset.annotations import read_annotations
-from pipeline.dataset.source import Options, Source, find_image_folder, find_in_raw, require_folder
-from pipeline.dataset.splits import settled_splits
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.dataset.described import described_source, numbered, one_split_each
+from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.recognise import (
+    Found,
+    annotation_files,
+    few_files,
+    files_by_split,
+    first_records,
+    record_under,
+    values_in_head,
+)
+from pipeline.dataset.source import Options, Source
+from pipeline.dataset.splits import split_in_path
 from pipeline.runtime.section import Name
 from pipeline.runtime.text import Problems
 
-SIGNS = ("captions_*20*.json", "annotations/captions_*20*.json")
-_NAME = re.compile(r"captions_((train|val)20\d\d)\.json")
+EXPECTED = (
+    "JSON in MS-COCO's form: images with id and file_name, annotations with image_id and caption"
+)
+PUBLISHED = ("captions_train20??.json", "captions_val20??.json")
+_FOLDER = re.compile(r"(?<![a-z])(train|val|test|dev)(20\d\d)?(?![a-z0-9])")
 
 
-class _Image(BaseModel):
-    id: int
+class _Image(TypedDict):
+    id: int | str
     file_name: Name
 
 
-class _Caption(BaseModel):
-    id: int
-    image_id: int
+class _Caption(TypedDict):
+    id: NotRequired[int | str | None]  # home-made files have none
+    image_id: int | str
     caption: str
 
 
-class _Annotations(BaseModel):
+class _Annotations(TypedDict):
     images: Annotated[list[_Image], Field(min_length=1)]
-    annotations: list[_Caption]
+    annotations: Annotated[list[_Caption], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class _File:
+    """What a file says: its images' names, and of every caption its id, its image and its text."""
+
+    images: list[str]
+    ids: list[str | None]
+    described: list[str]
+    texts: list[str]
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """JSON files with a list of images and one of captions; files of several splits together."""
+    published = set(folder.matching(*PUBLISHED))
+    names = {}
+    for file in few_files(folder, "*.json"):
+        path = folder.root / file
+        records = first_records(path)
+        image = records.get("images") or (record_under(path, "images") if records else {})
+        if isinstance(image.get("file_name"), str) and "id" in image:
+            caption = records.get("annotations") or record_under(path, "annotations")
+            if isinstance(caption.get("caption"), str) and "image_id" in caption:
+                names[file] = values_in_head(path, "file_name") or (image["file_name"],)
+    return [
+        Found(
+            files=files,
+            names=tuple(name for file in files for name in names[file]),
+            has_splits=len(files) > 1,
+            is_published=published.issuperset(files),
+        )
+        for files in files_by_split(names)
+    ]
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read train2017, val2017, or both: image_id is `<folder>/<file_name>`, caption_id the
-    annotation's. With both, training is train2017, held-out val2017; one is cut into all splits."""
-    named: dict[str, str | None] = {}
-    captions: list[tuple[str, str, str]] = []
-    for path, folder, split in _find_files(raw, options.corpus.annotations):
-        images, texts = _read_file(path, folder)
-        named |= dict.fromkeys(images, split)
-        captions += texts
-    splits, remarks = settled_splits(named, options)
-    return Source(
-        root=find_image_folder(raw, options.corpus.images, list(named)),
-        images=pd.DataFrame(splits.items(), columns=["image_id", "split"]),
-        captions=pd.DataFrame(
-            [caption for caption in captions if caption[1] in splits],
-            columns=["caption_id", "image_id", "text"],
-        ),
+    """Read a file, or one for each split: the split is that in the file's name, caption_id the
+    annotation's id, `<image>#<number>` where there is none, or where two files have the same ids.
+    With train and val alone, what is held out is drawn from val; a file alone is cut into all
+    splits."""
+    folder = list_folder(raw)
+    found = annotation_files(
+        raw=raw,
+        options=options,
+        folder=folder,
+        recognise=recognise,
+        expected=EXPECTED,
+        published=PUBLISHED,
+    )
+    files = {file: _read_file(raw, file, folder) for file in found.files}
+    named = one_split_each(
+        raw, ((name, split_in_path(file)) for file, own in files.items() for name in own.images)
+    )
+    described = [image for own in files.values() for image in own.described]
+    ids = [name for own in files.values() for name in own.ids]
+    remarks = []
+    if len(files) > 1 and _are_shared(own.ids for own in files.values()):
+        remarks = ["ids of captions are in several files: captions are numbered image by image"]
+        ids = [None] * len(ids)
+    if None in ids:
+        numbers = numbered(described)
+        ids = [own if name is None else name for name, own in zip(ids, numbers, strict=True)]
+    texts = [text for own in files.values() for text in own.texts]
+    return described_source(
+        raw,
+        options,
+        splits=named,
+        captions=pd.DataFrame({"caption_id": ids, "image_id": described, "text": texts}),
         remarks=remarks,
     )
 
 
-def _find_files(raw: Path, name: str | None) -> list[tuple[Path, str, str]]:
-    """The annotation files, training first, each with its images' folder such as val2017 and its
-    split; name: one of them, or their folder, inside raw."""
-    require_folder(raw)
-    if name is not None:
-        source = find_in_raw(raw, name, "corpus.annotations")
-    else:
-        source = raw / "annotations" if (raw / "annotations").is_dir() else raw
-    paths = sorted(source.iterdir()) if source.is_dir() else [source]
-    matches = [(path, _NAME.fullmatch(path.name)) for path in paths if path.is_file()]
-    files = [(path, match[1], match[2]) for path, match in matches if match is not None]
-    if not files:
-        raise WorkbenchError(
-            f"{source}: no captions_train2017.json or captions_val2017.json",
-            "set raw to the folder that holds annotations/, or name them with corpus.annotations",
-        )
-    if len({split for _, _, split in files}) < len(files):
-        raise WorkbenchError(
-            f"{source}: annotations of several years: {listing(path.name for path, *_ in files)}",
-            "keep one year's in a folder and name it with corpus.annotations",
-        )
-    return files
+def _are_shared(lists: Iterable[Sequence[str | None]]) -> bool:
+    """Whether an id is in more than one list."""
+    several = [set(own) - {None} for own in lists]
+    return len(set().union(*several)) < sum(map(len, several))
 
 
-def _read_file(path: Path, folder: str) -> tuple[list[str], list[tuple[str, str, str]]]:
-    """The ids of a file's images in `folder`, and the id, image_id and text of its captions."""
-    hint = "expected is the format of MS-COCO's captions_train2017.json"
+def _read_file(raw: Path, file: str, folder: Folder) -> _File:
+    """The images and captions of a file; WorkbenchError for those that do not fit together."""
+    path = raw / file
+    hint = f"expected is {EXPECTED}"
     value: _Annotations = read_annotations(path, _Annotations, hint)
-    images, captions = value.images, value.annotations
-    names = {image.id: f"{folder}/{image.file_name}" for image in images}
-    orphans = [caption.id for caption in captions if caption.image_id not in names]
+    images, captions = value["images"], value["annotations"]
+    prefix = _images_folder(path.name, [image["file_name"] for image in images], folder)
+    names: dict[int | str, str] = {}
+    twice = []
+    for image in images:
+        name = f"{prefix}{image['file_name']}"
+        if names.setdefault(image["id"], name) != name:
+            twice.append(image["id"])
+    orphans = [
+        caption.get("id") or f"annotations[{number}]"
+        for number, caption in enumerate(captions)
+        if caption["image_id"] not in names
+    ]
     problems = Problems(str(path))
+    problems.add("ids of more than one image", twice)
     problems.add("captions of images that the file does not list, ids", orphans)
     problems.raise_if_any("mend the file, or download it again")
-    texts = [(str(c.id), names[c.image_id], c.caption) for c in captions]
-    return list(names.values()), texts
+    return _File(
+        images=list(names.values()),
+        ids=[None if (own := caption.get("id")) is None else str(own) for caption in captions],
+        described=[names[caption["image_id"]] for caption in captions],
+        texts=[caption["caption"] for caption in captions],
+    )
+
+
+def _images_folder(file: str, names: Sequence[str], folder: Folder) -> str:
+    """`train2017/` for captions_train2017.json where a folder train2017 has its images, else empty:
+    images of several splits may have the same names."""
+    match = _FOLDER.search(file)
+    if match is None:
+        return ""
+    for place, files in folder.files.items():
+        if place.rpartition("/")[2] == match[0] and not files.isdisjoint(names):
+            return f"{match[0]}/"
+    return ""

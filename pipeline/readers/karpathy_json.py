@@ -1,59 +1,121 @@
-"""Karpathy's dataset_flickr8k.json, dataset_flickr30k.json and dataset_coco.json."""
+"""Karpathy's dataset_flickr8k.json, dataset_flickr30k.json, dataset_coco.json, and files like them:
+records of images with filename and sentences, whatever the file's name is."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import pandas as pd
-from pydantic import BaseModel, Field
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
 
 from pipeline.dataset.annotations import read_annotations
-from pipeline.dataset.source import Options, Source, find_annotations, find_image_folder
+from pipeline.dataset.described import check_once, described_source
+from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.recognise import (
+    Found,
+    annotation_files,
+    few_files,
+    first_records,
+    values_in_head,
+)
+from pipeline.dataset.source import Options, Source
+from pipeline.dataset.splits import as_split
 from pipeline.runtime.errors import counted
 from pipeline.runtime.section import Name
 
-SIGNS = ("dataset_*.json",)
+EXPECTED = "a JSON file of records with filename and sentences, as dataset_flickr8k.json has them"
+PUBLISHED = ("dataset.json", "dataset_flickr*k.json", "dataset_coco.json", "dataset_rsi*.json")
 
 
-class _Sentence(BaseModel):
+class _Sentence(TypedDict):
     raw: str
-    sentid: int | str
-    tokens: list[str] = []
+    sentid: NotRequired[int | str | None]  # home-made files have none
+    tokens: NotRequired[list[str] | None]
 
 
-class _Image(BaseModel):
+class _Image(TypedDict):
     filename: Name
-    filepath: str = ""  # MS-COCO has images in several folders
-    split: Literal["train", "val", "test", "restval"]
+    filepath: NotRequired[str | None]  # MS-COCO has images in several folders
+    split: NotRequired[
+        Annotated[Literal["train", "val", "test", "restval"] | None, BeforeValidator(as_split)]
+    ]
     sentences: list[_Sentence]
 
-    @property
-    def image_id(self) -> str:
-        return f"{self.filepath}/{self.filename}" if self.filepath else self.filename
 
-
-class _Dataset(BaseModel):
+class _Dataset(TypedDict):
     images: Annotated[list[_Image], Field(min_length=1)]
 
 
+def recognise(folder: Folder) -> list[Found]:
+    """JSON files with a list of records that have filename and sentences."""
+    published = folder.matching(*PUBLISHED)
+    found = []
+    for file in few_files(folder, "*.json"):
+        path = folder.root / file
+        record = _first_image(first_records(path))
+        if record is not None:
+            found.append(
+                Found(
+                    files=(file,),
+                    names=values_in_head(path, "filename"),
+                    has_splits="split" in record,
+                    is_published=file in published,
+                )
+            )
+    return found
+
+
+def _first_image(records: Any) -> Any:
+    for key in ("images", ""):
+        record = records.get(key, {})
+        if isinstance(record.get("filename"), str) and isinstance(record.get("sentences"), list):
+            return record
+    return None
+
+
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read a Karpathy JSON file: image_id is filepath/filename (MS-COCO) or filename, caption_id
-    the sentid. The tokens are the file's; where it has none the words are cut later."""
-    path = find_annotations(raw, options.corpus.annotations, SIGNS)
+    """Read a file in Karpathy's form: image_id is filepath/filename (MS-COCO) or filename,
+    caption_id the sentid, `<image>#<number>` where there is none. The tokens are the file's; where
+    it has none the words are cut later."""
+    found = annotation_files(
+        raw=raw,
+        options=options,
+        folder=list_folder(raw),
+        recognise=recognise,
+        expected=EXPECTED,
+        published=PUBLISHED,
+    )
+    path = raw / found.files[0]
     hint = "expected is the format of Karpathy's dataset_*.json"
-    records: list[_Image] = read_annotations(path, _Dataset, hint).images
+    if "" in first_records(path):
+        records: list[_Image] = read_annotations(path, list[_Image], hint)
+    else:
+        records = read_annotations(path, _Dataset, hint)["images"]
+    names = [_name(image) for image in records]
+    check_once(path, names)
     restval = options.corpus.restval
-    kept = [image for image in records if (image.split, restval) != ("restval", "drop")]
-    splits = ["train" if image.split == "restval" else image.split for image in kept]
-    files = [image.image_id for image in kept]
-    captions = [
-        (str(s.sentid), file, s.raw, " ".join(s.tokens).lower().split())
-        for file, image in zip(files, kept, strict=True)
-        for s in image.sentences
-    ]
-    dropped = len(records) - len(kept)
-    return Source(
-        root=find_image_folder(raw, options.corpus.images, files),
-        images=pd.DataFrame({"image_id": files, "split": splits}),
+    splits: dict[str, str | None] = {}
+    captions = []
+    for name, image in zip(names, records, strict=True):
+        split = image.get("split")
+        if (split, restval) == ("restval", "drop"):
+            continue
+        splits[name] = "train" if split == "restval" else split
+        for number, sentence in enumerate(image["sentences"]):
+            own = sentence.get("sentid")
+            caption_id = f"{name}#{number}" if own is None else str(own)
+            words = " ".join(sentence.get("tokens") or ()).lower().split()
+            captions.append((caption_id, name, sentence["raw"], words))
+    dropped = len(records) - len(splits)
+    return described_source(
+        raw,
+        options,
+        splits=splits,
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text", "tokens"]),
         remarks=(f"left out: {counted(dropped, 'image')} of split restval",) if dropped else (),
     )
+
+
+def _name(image: _Image) -> str:
+    folder = image.get("filepath")
+    return f"{folder}/{image['filename']}" if folder else image["filename"]

@@ -1,41 +1,129 @@
 """WebDataset's tar files: the members of a sample share their name up to the first dot."""
 
+import gzip
+import io
 import json
 import re
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+import shlex
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from tarfile import TarInfo
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
+from pipeline.dataset.cells import Text, lines_of, text_field, texts_of
+from pipeline.dataset.columns import CAPTION_COLUMNS
 from pipeline.dataset.extracted import ExtractedImages
+from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.locate import IMAGE_ENDINGS
 from pipeline.dataset.params import CorpusConfig
-from pipeline.dataset.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
-from pipeline.dataset.source import Options, Source
+from pipeline.dataset.recognise import Found
+from pipeline.dataset.shards import (
+    DAMAGED,
+    NO_IMAGE,
+    Caption,
+    Gathered,
+    Shard,
+    files_with,
+    find_shards,
+    first_of_folders,
+    is_stand_in,
+    read_shards,
+    require_splits,
+)
+from pipeline.dataset.source import Options, Source, require_folder
+from pipeline.dataset.splits import split_in_path
 from pipeline.dataset.tar import DamagedTar, read_members
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, is_text
 
-SIGNS = ("**/*.tar",)
-IMAGES = ("jpg", "jpeg", "png", "webp")
-TEXTS = ("txt", "json")
+COMPRESSED = (".tar.gz", ".tgz")
+# Of several images of a sample the first kinds are meant: masks and depths are often of the second.
+USUAL = ("jpg", "jpeg", "png", "webp")
+IMAGES = (*USUAL, *(ending[1:] for ending in IMAGE_ENDINGS if ending[1:] not in USUAL))
+TEXTS = ("txt", "text", "caption", "json")  # the first that a sample has is read
 PICKLES = ("pickle", "pkl", "pyd", "pt", "pth")
 LONGEST_TEXT = 1 << 20  # bytes of a sample's captions
+LOOKED_AT = 200  # members of a tar file, to see whether they are samples
+UNPACKED = 1 << 23  # bytes of a compressed one that are unpacked for this
 # Key and ending as WebDataset cuts them; a name that begins with a dot, as macOS writes, has none.
-_NAME = re.compile(r"(?P<key>(?:.*/|)[^./][^./]*)\.(?P<ending>[^/]*)", re.DOTALL)
+_FIRST_DOT = re.compile(r"(?P<key>(?:.*/|)[^./][^./]*)\.(?P<ending>[^/]*)", re.DOTALL)
+_LAST_DOT = re.compile(r"(?P<key>(?:.*/|)[^./][^/]*)\.(?P<ending>[^./]*)", re.DOTALL)
 
 
-@dataclass
-class _Sample:
-    images: dict[str, str] = field(default_factory=dict)  # image_id to what is wrong with it
-    texts: dict[str, bytes] = field(default_factory=dict)  # its .txt and .json, by ending
+class _Member(NamedTuple):
+    """A regular file in a tar file: its name, and where its bytes are."""
+
+    name: str
+    start: int
+    size: int
+
+
+_Samples = dict[str, dict[str, _Member]]  # by key and ending
+
+
+class _Unclear(Exception):
+    """Why it cannot be told which member of a sample is meant."""
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """The tar files of folders in which one of the first has images and texts."""
+    files: list[str] = []
+    for ending in (".tar", *COMPRESSED):
+        for place, first in first_of_folders(folder, ending, 3).items():
+            if any(_has_samples(folder.root / file) for file in first):
+                files += files_with(folder, place, ending)
+    has_splits = any(split_in_path(file) for file in files)
+    return [Found(tuple(files), has_splits=has_splits)] if files else []
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the tar files below raw: image_id is `<shard>/<member>`, because keys need not differ
     between shards, caption_id `<image_id>#<number>`. Captions are the lines of .txt, else the text
-    or texts in .json under corpus.caption_field."""
-    return read_shards(raw, out, options, ".tar", _read_shard)
+    or texts in .json; corpus.image_field and corpus.caption_field name other endings."""
+    _refuse_compressed(raw, options.corpus.annotations)
+    shards = find_shards(raw, options.corpus.annotations, ".tar")
+    require_splits(raw, shards)
+    return read_shards(raw, out, options, shards, "tar", _read_shard)
+
+
+def _refuse_compressed(raw: Path, name: str | None) -> None:
+    """Raise WorkbenchError for compressed tar files with samples, which would be left out."""
+    require_folder(raw)
+    patterns = [f"*{ending}" for ending in COMPRESSED]
+    files = list_folder(raw).matching(*patterns)
+    named = [file for file in files if name is None or file == name or file.startswith(f"{name}/")]
+    own = [file for file in named if _has_samples(raw / file)]
+    if own:
+        raise WorkbenchError(
+            f"{raw}: compressed tar files are not read: {listing(own, 3)}",
+            f"unpack them: gunzip {shlex.quote(str(raw / own[0]))}",
+        )
+
+
+def _has_samples(path: Path) -> bool:
+    """Whether the first members of a file are images and texts; also of a file in the
+    place of another one, so that reading says what is wrong with it."""
+    endings: set[str] = set()
+    try:
+        if is_stand_in(path):
+            return True
+        with open(path, "rb") as stream:
+            if path.name.lower().endswith(COMPRESSED):
+                with gzip.open(stream) as unpacked:
+                    whole: BinaryIO = io.BytesIO(unpacked.read(UNPACKED))
+            else:
+                whole = stream
+            for member in islice(read_members(whole), LOOKED_AT):
+                match = _FIRST_DOT.fullmatch(member.name)
+                if match and member.isreg():
+                    endings.add(match["ending"].lower().rpartition(".")[2])
+    except DamagedTar:
+        pass  # what was seen before counts
+    except (OSError, EOFError, ValueError):
+        return False
+    return not endings.isdisjoint(IMAGES) and not endings.isdisjoint(TEXTS)
 
 
 def _read_shard(
@@ -45,92 +133,185 @@ def _read_shard(
     problems = Problems("its members")
     with open(shard.path, "rb") as stream:
         try:
-            samples, others = _read_samples(stream, shard, folder, problems, config)
+            members = _members(stream, problems)
         except DamagedTar as error:
             raise WorkbenchError(f"cut short or damaged: {error}") from None
-    faults: list[str] = []
-    for key, sample in samples.items():
-        texts: list[str] = []
-        try:
-            texts = _captions(sample.texts, config.caption_field)
-        except (ValueError, RecursionError) as error:
-            faults.append(f"{key!a}: {error}")
-        name, images = f"{shard.name}/{key}", sample.images
-        if len(images) > 1:
-            faults.append(f"{name!a}: {len(images)} images; set corpus.image_field")
-        elif texts or images:
-            image_id, fault = next(iter(images.items()), (name, "no image in the shard"))
-            gathered.images[image_id] = shard.split
-            gathered.faults[image_id] = fault
-            gathered.captions += [(f"{image_id}#{n}", image_id, t) for n, t in enumerate(texts)]
-    problems.add("captions and images in doubt", faults)
-    problems.raise_if_any()
-    gathered.others += others
+        samples = _grouped(members, config)
+        unclear: list[str] = []
+        unreadable: list[str] = []
+        for key, sample in samples.items():
+            try:
+                image, text = _image(sample, config), _text(sample, config)
+            except _Unclear as error:
+                unclear.append(f"{f'{shard.name}/{key}'!a}: {error}")
+                continue
+            try:
+                member = sample.get(text or "")
+                texts = _captions(stream, member, config.caption_field) if member else []
+            except (ValueError, RecursionError) as error:
+                unreadable.append(f"{key!a}: {error}")
+                continue
+            found = (sample.get(image or ""), texts)
+            _note(shard, key, found, stream, folder, gathered)
+            read_ones = (image, text, *TEXTS)
+            gathered.others.update(ascii(one) for one in sample if one not in read_ones)
+    problems.add("captions that cannot be read", unreadable)
+    problems.add("samples with several images or texts", unclear)
+    problems.raise_if_any(
+        "name the endings that are meant with corpus.image_field and corpus.caption_field"
+        if unclear
+        else DAMAGED
+    )
+    without = sum(_FIRST_DOT.fullmatch(member.name) is None for member in members)
+    if without:
+        gathered.others["names without an ending"] += without
 
 
-def _read_samples(
-    stream: BinaryIO,
-    shard: Shard,
-    folder: ExtractedImages,
-    problems: Problems,
-    config: CorpusConfig,
-) -> tuple[dict[str, _Sample], Counter[str]]:
-    """The samples by their keys, and how many members there are of each ending that is not read."""
-    samples: dict[str, _Sample] = defaultdict(_Sample)
-    kinds: dict[str, list[str]] = defaultdict(list)
-    seen: set[str] = set()
-    others: Counter[str] = Counter()
-    images = IMAGES if config.image_field is None else (config.image_field.lower(),)
-    for member in read_members(stream):
-        if member.isdir():
+def _members(stream: BinaryIO, problems: Problems) -> list[_Member]:
+    """The files of a shard that may be read, in their order; all others are problems."""
+    faults: dict[str, list[str]] = defaultdict(list)
+    members: dict[str, _Member] = {}
+    for info in read_members(stream):
+        if info.isdir():
             continue
-        name = member.name.removeprefix("./")
-        match = _NAME.fullmatch(name)
-        ending = match["ending"].lower() if match else ""
-        stream.seek(member.offset_data)
-        if fault := _fault(member, name, ending, seen):
-            kinds[fault].append(ascii(member.name))
-        elif match and ending in images:
-            image_id = f"{shard.name}/{name}"
-            samples[match["key"]].images[image_id] = folder.write(image_id, member.size, stream)
-        elif match and ending in TEXTS:
-            samples[match["key"]].texts[ending] = stream.read(member.size)
-        else:
-            others[ascii(ending or name)] += 1
-        seen.add(name)
-    for kind, names in kinds.items():
-        problems.add(kind, names)
-    return samples, others
+        name = info.name.removeprefix("./")
+        fault = _fault(info, name)
+        if name in members:
+            fault = fault or "names more than once"
+        if fault:
+            faults[fault].append(ascii(info.name))
+        members[name] = _Member(name, info.offset_data, info.size)
+    for fault, names in faults.items():
+        problems.add(fault, names)
+    return list(members.values())
 
 
-def _fault(member: TarInfo, name: str, ending: str, seen: set[str]) -> str:
+def _fault(info: TarInfo, name: str) -> str:
     """Why a member is refused, empty when it is not."""
-    if not member.isreg():
+    if not info.isreg():
         return "links and devices"
     if not is_text(name):
         return "names that are not UTF-8"
-    if name in seen:
-        return "names more than once"
-    if ending.rpartition(".")[2] in PICKLES:
+    if name.lower().rpartition(".")[2] in PICKLES:
         return "pickles, which can run code and are not read"
-    if ending in TEXTS and member.size > LONGEST_TEXT:
-        return f"texts of more than {LONGEST_TEXT:,} bytes"
     return ""
 
 
-def _captions(texts: dict[str, bytes], name: str | None) -> list[str]:
-    """The captions of a sample; ValueError for what cannot be read."""
-    if "txt" in texts and name is None:
-        text = texts["txt"].decode("utf-8-sig")
-        return [line for line in text.split("\n") if line.strip()] or [text]
-    if "json" not in texts:
-        return []
-    value: Any = json.loads(texts["json"].decode("utf-8-sig"))
-    names = CAPTION_FIELDS if name is None else (name,)
-    key = next((key for key in names if isinstance(value, dict) and key in value), None)
+def _grouped(members: Sequence[_Member], config: CorpusConfig) -> _Samples:
+    """The samples of a shard. Names with dots of their own, `photo.1.jpg` and `photo.1.txt`, would
+    be one sample: where the last dot gives every image a text, and the first does not, it counts.
+    """
+    samples = _by_key(members, _FIRST_DOT)
+    if config.image_field is None and any(len(_images(own)) > 1 for own in samples.values()):
+        other = _by_key(members, _LAST_DOT)
+        if all(len(_images(own)) == 1 and _plain(own, TEXTS) for own in other.values()):
+            return other
+    return samples
+
+
+def _by_key(members: Sequence[_Member], pattern: re.Pattern[str]) -> _Samples:
+    """Members by the key and the ending, in lower case, that a pattern cuts their names into."""
+    samples: _Samples = defaultdict(dict)
+    for member in members:
+        match = pattern.fullmatch(member.name)
+        if match:
+            sample = samples[match["key"]]
+            ending = match["ending"]
+            is_new = ending.lower() not in sample
+            sample[ending.lower() if is_new else ending] = member
+    return samples
+
+
+def _image(sample: dict[str, _Member], config: CorpusConfig) -> str | None:
+    """The ending of a sample's image, None for none; _Unclear for several."""
+    if config.image_field is not None:
+        named = config.image_field.lower()
+        return named if named in sample else None
+    return _one_of(_images(sample), "images", "image_field")
+
+
+def _images(sample: dict[str, _Member]) -> list[str]:
+    """The endings of a sample that could be its image: usual ones before others, and `input.jpg`
+    only where there is no other."""
+    return (
+        _plain(sample, USUAL)
+        or _plain(sample, IMAGES)
+        or [ending for ending in sample if ending.rpartition(".")[2] in IMAGES]
+    )
+
+
+def _plain(sample: dict[str, _Member], endings: Sequence[str]) -> list[str]:
+    """Those of some endings that a sample has."""
+    return [ending for ending in endings if ending in sample]
+
+
+def _text(sample: dict[str, _Member], config: CorpusConfig) -> str | None:
+    """The ending of a sample's captions, None for none; _Unclear for several."""
+    named = config.caption_field
+    if named is not None and named.lower() in sample:
+        return named.lower()
+    if named is not None and named.lower().rpartition(".")[2] in TEXTS:
+        return None
+    wanted = TEXTS if named is None else ("json",)  # where the field is a key
+    if _plain(sample, wanted):
+        return _plain(sample, wanted)[0]
+    longer = [ending for ending in sample if ending.rpartition(".")[2] in wanted]
+    texts = [ending for ending in longer if not ending.endswith(".json")]
+    return _one_of(texts or longer, "texts", "caption_field")
+
+
+def _one_of(endings: Sequence[str], what: str, setting: str) -> str | None:
+    """The only one of some endings, None where there is none; _Unclear for several."""
+    if len(endings) > 1:
+        raise _Unclear(
+            f"{len(endings)} {what}, {listing(endings)}; set corpus.{setting} to one of them"
+        )
+    return endings[0] if endings else None
+
+
+def _note(
+    shard: Shard,
+    key: str,
+    found: tuple[_Member | None, list[Text]],
+    stream: BinaryIO,
+    folder: ExtractedImages,
+    gathered: Gathered,
+) -> None:
+    """Write the image of a sample and note its captions; a sample without either is none."""
+    member, texts = found
+    if member is None and not texts:
+        return
+    image_id = f"{shard.name}/{key if member is None else member.name}"
+    fault = NO_IMAGE
+    if member is not None:
+        stream.seek(member.start)
+        fault = folder.write(image_id, member.size, stream)
+    gathered.images[image_id] = shard.split
+    if fault:
+        gathered.faults[image_id] = fault
+    gathered.captions += [Caption(image_id, text.text, text.tokens) for text in texts]
+
+
+def _captions(stream: BinaryIO, member: _Member, field: str | None) -> list[Text]:
+    """The captions in a member; ValueError for what cannot be read."""
+    if member.size > LONGEST_TEXT:
+        raise ValueError(f"a text of more than {LONGEST_TEXT:,} bytes")
+    stream.seek(member.start)
+    text = stream.read(member.size).decode("utf-8-sig")
+    if not member.name.lower().endswith(".json"):
+        return [Text(line) for line in lines_of(text)]
+    value: Any = json.loads(text)
+    is_key = field is not None and not member.name.lower().endswith(f".{field.lower()}")
+    names = (field,) if is_key else CAPTION_COLUMNS
+    key = next((name for name in names if isinstance(value, dict) and name in value), None)
     if key is None:
-        raise ValueError(f"no {' or '.join(names)} in the .json; set corpus.caption_field")
-    captions = value[key] if isinstance(value[key], list) else [value[key]]
-    if not all(map(is_text, captions)):
+        raise ValueError(
+            f"no {' or '.join(map(str, names))} in the .json; set corpus.caption_field"
+        )
+    cells = value[key] if isinstance(value[key], list) else [value[key]]
+    if not all(is_text(cell) or (isinstance(cell, dict) and text_field(cell)) for cell in cells):
         raise ValueError(f"{key} in the .json is neither text nor a list of texts")
-    return list(captions)
+    texts = texts_of(cells)
+    if not all(is_text(one.text) for one in texts):
+        raise ValueError(f"{key} in the .json has halves of characters")
+    return texts

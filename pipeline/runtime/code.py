@@ -21,11 +21,13 @@ PACKAGES = ("pipeline", "models", "stages")
 BESIDE = ("templates", "static")  # folders whose files a package renders or serves
 # What decides how a program runs or what it prints, and never what it computes.
 LEFT_OUT = frozenset(
-    [f"pipeline/runtime/{name}.py" for name in
-     ("code", "disk", "engines", "errors", "graph", "lock", "process", "recipes", "registry",
-      "section", "text")]
-    + [f"stages/{name}.py" for name in ("__init__", "code", "common", "params", "registries")]
-)  # fmt: skip
+    [
+        *(f"pipeline/runtime/{name}.py" for name in ("code", "disk", "engines", "errors", "graph")),
+        *(f"pipeline/runtime/{name}.py" for name in ("lock", "process", "recipes", "registry")),
+        *(f"pipeline/runtime/{name}.py" for name in ("section", "text", "threads")),
+        *(f"stages/{name}.py" for name in ("__init__", "code", "common", "params", "registries")),
+    ]
+)
 MACHINERY = ("stages.common", "stages.params")  # every stage loads them and what they need
 # Fields of a syntax tree that change no result; some exist in one version of Python alone.
 WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores", "kind", "ctx")

@@ -5,7 +5,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,12 @@ def sha256_file(path: Path | str) -> str:
     """SHA-256 of a file's bytes as lower-case hex."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def files_digest(paths: Iterable[Path]) -> str:
+    """SHA-256 hex over the names and contents of several files, in their order."""
+    parts = "".join(f"{path.name}\0{sha256_file(path)}\n" for path in paths)
+    return hashlib.sha256(parts.encode()).hexdigest()
 
 
 def fingerprint(**parts: Any) -> str:

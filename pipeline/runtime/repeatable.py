@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import owns_work, say
+from pipeline.runtime.threads import allowed_processors, quota_notes
 
 if TYPE_CHECKING:
     import torch
@@ -52,8 +54,16 @@ def pick_device(name: str) -> "torch.device":
     return torch.device("cuda" if available and name != "cpu" else "cpu")
 
 
+def say_quota(threads: int) -> None:
+    """Tell the user where this process may use fewer processors than it has threads."""
+    if owns_work():
+        for line in quota_notes(threads, allowed_processors()):
+            say(line)
+
+
 def settle(runtime: "RuntimeConfig", seed: int = 0, compiled: bool = False) -> "torch.device":
     """Seed everything, set the threads, pick the device. seed: 0 for repeatable kernels alone."""
+    say_quota(runtime.threads)
     set_threads(runtime.threads)
     seed_everything(seed, compiled)
     return pick_device(runtime.device)

@@ -2,9 +2,11 @@
 
 import json
 import re
+import shlex
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -49,10 +51,13 @@ class Problems:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name is a plain relative path: no root, no `..`, no backslash, no control codes."""
-    path = PurePosixPath(name)
-    plain = not path.is_absolute() and ".." not in path.parts and path.as_posix() == name
-    return plain and name != "." and "\\" not in name and is_plain(name)
+    """Whether a name is a plain relative path: no root, no `..`, no `.`, nothing empty between two
+    slashes, no backslash, no control codes."""
+    if not name or "\\" in name or not is_plain(name):
+        return False
+    if "/" not in name:
+        return name not in (".", "..")
+    return all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def is_plain(name: str) -> bool:
@@ -65,15 +70,22 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and not _HALF.search(value)
 
 
+def decode_text(data: bytes) -> str:
+    """Bytes as text, without the mark at their beginning: UTF-16 where they begin with its mark, as
+    Excel writes it, otherwise UTF-8; UnicodeDecodeError for others."""
+    encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+    return data.decode(encoding)
+
+
 def read_text(path: Path) -> str:
-    """A file as UTF-8 text without a byte-order mark; WorkbenchError for what is no text or only
-    stands for it, as a pointer of git-lfs does, and with the line otherwise."""
+    """A file as text (`decode_text`). WorkbenchError for what is no text or only stands for it, as
+    a pointer of git-lfs does, and with the line where it is neither encoding."""
     data = path.read_bytes()
     kind = kind_of_bytes(data[:HEAD])
     if kind is not None and kind.key in STAND_INS:
         raise misplaced(kind, path)
     try:
-        return data.decode("utf-8-sig")
+        return decode_text(data)
     except UnicodeDecodeError as error:
         if kind is not None:  # of an archive more is told by its members
             raise explain(path) or misplaced(kind, path) from None
@@ -84,11 +96,25 @@ def read_text(path: Path) -> str:
         ) from None
 
 
+def refuse_conflict(text: str, path: Path) -> None:
+    """Raise WorkbenchError for a text in which a git merge or rebase has left both sides."""
+    lines = text.splitlines()
+    marks = [at for at, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))]
+    if marks and any(line.startswith("=======") for line in lines):
+        raise WorkbenchError(
+            f"{path}, line {marks[0]}: conflict markers of git: two branches have changed it",
+            f"choose a side: git checkout --theirs {shlex.quote(str(path))} (or --ours), "
+            "likewise dvc.lock and the other files that git status names; then dvc repro",
+        )
+
+
 def read_json(path: Path) -> Any:
     """The value in a JSON file; WorkbenchError with line and column where it is not valid."""
+    text = read_text(path)
     try:
-        return json.loads(read_text(path))
+        return json.loads(text)
     except json.JSONDecodeError as error:
+        refuse_conflict(text, path)
         raise WorkbenchError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}",
             "download the file again",

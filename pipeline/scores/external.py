@@ -1,7 +1,8 @@
 """Score files from other programs' scores or embeddings, through temporary files."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -9,12 +10,18 @@ import numpy as np
 import pandas as pd
 
 from pipeline.arrays.ids import file_beside
+from pipeline.arrays.mat import turned
 from pipeline.corpus.tables import captions_digest, images_digest, in_split
+from pipeline.matching import clip_retrieval
+from pipeline.matching.images import ImageMatcher
+from pipeline.matching.repeats import Flags, columns_equal_to_previous, equal_to_previous
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import sha256_file
+from pipeline.runtime.files import files_digest, sha256_file
+from pipeline.runtime.process import say
 from pipeline.scores.blocks import cuts, temporary_matrix
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.scores.matrix_file import MatrixFile, open_matrix, places
+from pipeline.scores.row_ids import Side, captions_per_image
 
 SOURCE, EXTERNAL = "source", "external"  # attribute of score files that no model of ours wrote
 # Lists of ids that may lie beside a file: of embeddings one, of a matrix of scores two.
@@ -22,6 +29,7 @@ OF_SCORES: tuple[str, ...] = ("image_ids", "caption_ids")
 OF_VECTORS: tuple[str, ...] = ("ids",)
 IDS = dict.fromkeys(("scores", "val_scores"), OF_SCORES)
 IDS |= dict.fromkeys(("images", "captions"), OF_VECTORS)
+KINDS = {"images": clip_retrieval.IMAGES, "captions": clip_retrieval.CAPTIONS}
 Similarity = Literal["cosine", "dot"]
 TILE = 1024  # images, and captions, whose products are taken at once
 
@@ -39,12 +47,12 @@ def write_external(
 ) -> dict[str, tuple[int, ...]]:
     """Write the score file of another program's scores or embeddings: sizes of each split. files:
     by their keys in `external`; corpus: what they must fit."""
-    opened = {key: open_matrix(path, IDS[key]) for key, path in files.items()}
+    opened = {key: open_matrix(path, IDS[key], KINDS.get(key, "")) for key, path in files.items()}
     if "scores" in opened:
         splits = _of_scores(opened, corpus, output.parent)
     else:
         splits = _of_embeddings(opened, similarity, corpus, output.parent)
-    digests = _digests(files)
+    digests = _digests(opened)
     described: dict[str, str | int | float] = {
         SOURCE: EXTERNAL,
         "model": output.stem,
@@ -58,12 +66,15 @@ def write_external(
     return {split: scores.scores.shape for split, scores in splits.items()}
 
 
-def _digests(files: Mapping[str, Path]) -> dict[str, str]:
+def _digests(opened: Mapping[str, MatrixFile]) -> dict[str, str]:
     """SHA-256 of each file by its key, and of each list of ids beside it, such as `images.ids`."""
     digests: dict[str, str] = {}
-    for key, path in files.items():
-        digests[key] = sha256_file(path)
-        lists = {f"{key}.{name}": file_beside(path, name) for name in IDS[key]}
+    for key, matrix in opened.items():
+        if matrix.parts is not None:
+            digests[key] = files_digest(matrix.parts.files)
+            continue
+        digests[key] = sha256_file(matrix.path)
+        lists = {f"{key}.{name}": file_beside(matrix.path, name) for name in IDS[key]}
         digests |= {name: sha256_file(beside) for name, beside in lists.items() if beside}
     return digests
 
@@ -85,61 +96,91 @@ def _matrices(
     matrix: MatrixFile, corpus: Pairs, needed: str, folder: Path
 ) -> dict[str, np.ndarray]:
     """The scores of each split in the order of the corpus, from a matrix of either orientation."""
-    sides = (
-        (corpus.images, "image_id", matrix.ids.get("image_ids")),
-        (corpus.captions, "caption_id", matrix.ids.get("caption_ids")),
-    )
-    fitting = [
-        {len(in_split(table, needed)), len(table)} if ids is None else {len(ids)}
-        for table, _, ids in sides
-    ]
-    straight, turned = (
-        all(count in fits for count, fits in zip(sizes, fitting, strict=True))
-        for sizes in (matrix.shape, matrix.shape[::-1])
-    )
-    if not straight and not turned:
-        counts = (" or ".join(f"{count:,}" for count in sorted(fits)) for fits in fitting)
-        raise WorkbenchError(
-            f"{matrix.path}: shape {matrix.shape}; "
-            f"expected are {' images by '.join(counts)} captions",
-            "counted are the ids beside it, or else the corpus: its "
-            f"{needed} split alone, or all of it in its order",
-        )
-    is_turned = turned and not straight  # equal numbers are images by captions, as documented
-    shape = matrix.shape[::-1] if is_turned else matrix.shape
     images, captions = (
-        places(table, key, ids, count, needed, f"{matrix.path}, {key}s")
-        for (table, key, ids), count in zip(sides, shape, strict=True)
+        _side(matrix, corpus, key, matrix.ids.get(f"{key}s"), needed)
+        for key in ("image_id", "caption_id")
     )
+    same = {turn: cache(partial(_same, matrix, turn)) for turn in (False, True)}
+    is_turned = _is_turned(matrix, images, captions, same)
+    shape = matrix.shape[::-1] if is_turned else matrix.shape
+    of_images = images.rows(shape[0], same[is_turned])
+    of_captions = captions.rows(shape[1], same[not is_turned])
+    rows = places(images.table, images.key, of_images, needed, images.where)
+    columns = places(captions.table, captions.key, of_captions, needed, captions.where)
     by_split = {
-        split: temporary_matrix(
-            folder, (int(images[split].max()) + 1, int(captions[split].max()) + 1)
-        )
-        for split in images
-        if split in captions
+        split: temporary_matrix(folder, (int(rows[split].max()) + 1, int(columns[split].max()) + 1))
+        for split in rows
+        if split in columns
     }
+    both = (columns, rows) if is_turned else (rows, columns)
     for start, block in matrix.blocks():
         for split, scores in by_split.items():
-            both = (captions, images) if is_turned else (images, captions)
-            rows, columns = both[0][split][start : start + len(block)], both[1][split]
-            kept, wide = rows >= 0, columns >= 0
+            down = both[0][split][start : start + len(block)]
+            across = both[1][split]
             target = scores.T if is_turned else scores
-            target[np.ix_(rows[kept], columns[wide])] = block[np.ix_(kept, wide)]
+            chosen = block[np.ix_(down >= 0, across >= 0)]
+            target[np.ix_(down[down >= 0], across[across >= 0])] = chosen
     return by_split
+
+
+def _is_turned(
+    matrix: MatrixFile, images: Side, captions: Side, same: Mapping[bool, Callable[[], Flags]]
+) -> bool:
+    """Whether rows are captions. Repeated images tell; then the numbers, of which equal ones are
+    images by captions, as documented. same: of either reading, images equal to the one before."""
+    shapes = {False: matrix.shape, True: matrix.shape[::-1]}
+    for is_turned, (count, others) in shapes.items():
+        fits = others in captions.plain
+        if fits and images.repeated(count, same[is_turned]) is not None:
+            return is_turned
+    for is_turned, (count, others) in shapes.items():
+        if count in images.plain and others in captions.plain:
+            return is_turned
+    counts = (
+        " or ".join(f"{count:,}" for count in sorted(side.plain)) for side in (images, captions)
+    )
+    raise WorkbenchError(
+        f"{matrix.path}: shape {matrix.shape}; expected are {' images by '.join(counts)} captions",
+        f"counted are the ids beside it, or else the corpus: its {images.needed} split alone, or "
+        "all of it in its order; an image may stand there once for each of its captions",
+    )
+
+
+def _same(matrix: MatrixFile, is_turned: bool) -> Flags:
+    """Which images of a matrix of scores equal the one before."""
+    if is_turned:
+        return columns_equal_to_previous(matrix.values)
+    return equal_to_previous(matrix.values)
+
+
+def _side(
+    matrix: MatrixFile, corpus: Pairs, key: str, ids: Sequence[str] | None, needed: str
+) -> Side:
+    """One side of a matrix, image ids as those of the corpus."""
+    where = f"{matrix.path}, {key}s"
+    if key == "caption_id":
+        return Side(corpus.captions, key, ids, None, needed, where)
+    if ids is not None:
+        # the folder alone: DVC watches no other for an item of params.yaml
+        matcher = ImageMatcher(list(corpus.images["image_id"]), [matrix.path.parent])
+        ids = matcher.named(ids, where)
+    counts = captions_per_image(corpus.images, corpus.captions)
+    return Side(corpus.images, key, ids, counts, needed, where)
 
 
 def _of_embeddings(
     opened: Mapping[str, MatrixFile], similarity: str, corpus: Pairs, folder: Path
 ) -> dict[str, SplitScores]:
-    images, captions = opened["images"], opened["captions"]
+    images = _upright(opened["images"], corpus, "image_id")
+    captions = _upright(opened["captions"], corpus, "caption_id")
     if images.shape[1] != captions.shape[1]:
         raise WorkbenchError(
             f"{images.path} is {images.shape[1]:,} wide, {captions.path} {captions.shape[1]:,}",
             "embeddings of images and captions are compared in one space: give both the same width",
         )
     is_unit = similarity == "cosine"
-    pictures = _embeddings(images, corpus.images, "image_id", is_unit, folder)
-    texts = _embeddings(captions, corpus.captions, "caption_id", is_unit, folder)
+    pictures = _embeddings(images, corpus, "image_id", is_unit, folder)
+    texts = _embeddings(captions, corpus, "caption_id", is_unit, folder)
     return {
         split: _split(corpus, split, _products(part, texts[split], folder), part, texts[split])
         for split, part in pictures.items()
@@ -148,12 +189,12 @@ def _of_embeddings(
 
 
 def _embeddings(
-    matrix: MatrixFile, table: pd.DataFrame, key: str, is_unit: bool, folder: Path
+    matrix: MatrixFile, corpus: Pairs, key: str, is_unit: bool, folder: Path
 ) -> dict[str, np.ndarray]:
     """(n, K) float32 of each split in the order of the corpus, of length 1 if wanted."""
-    at = places(
-        table, key, matrix.ids.get("ids"), matrix.shape[0], "test", f"{matrix.path}, {key}s"
-    )
+    side = _side(matrix, corpus, key, _vector_ids(matrix, corpus, key), "test")
+    rows = side.rows(matrix.shape[0], partial(equal_to_previous, matrix.values))
+    at = places(side.table, key, rows, "test", side.where)
     vectors = {
         split: temporary_matrix(folder, (int(numbers.max()) + 1, matrix.shape[1]))
         for split, numbers in at.items()
@@ -161,9 +202,34 @@ def _embeddings(
     for start, block in matrix.blocks():
         values = _unit(block, start, matrix.path) if is_unit else block
         for split, target in vectors.items():
-            rows = at[split][start : start + len(block)]
-            target[rows[rows >= 0]] = values[rows >= 0]
+            numbers = at[split][start : start + len(block)]
+            target[numbers[numbers >= 0]] = values[numbers >= 0]
     return vectors
+
+
+def _vector_ids(matrix: MatrixFile, corpus: Pairs, key: str) -> list[str] | None:
+    if matrix.parts is None:
+        return matrix.ids.get("ids")
+    matcher = ImageMatcher(list(corpus.images["image_id"]))
+    if key == "image_id":
+        return matrix.parts.image_ids(matcher)
+    return matrix.parts.caption_ids(matcher, corpus.captions)
+
+
+def _upright(matrix: MatrixFile, corpus: Pairs, key: str) -> MatrixFile:
+    """Embeddings with a row for each image or caption; a .mat may have a column for each."""
+    if matrix.path.suffix != ".mat":
+        return matrix
+    rows, columns = matrix.shape
+    table = corpus.images if key == "image_id" else corpus.captions
+    counts = Side(table, key, matrix.ids.get("ids"), None, "test", "").plain
+    if rows in counts and columns in counts:
+        raise WorkbenchError(
+            f"{matrix.values.place}: {rows:,} rows and {columns:,} columns; either could be the "
+            f"{key}s",
+            "save it as .npy with a row for each",
+        )
+    return replace(matrix, values=turned(matrix.values)) if columns in counts else matrix
 
 
 def _unit(block: np.ndarray, start: int, path: Path) -> np.ndarray:
@@ -193,6 +259,8 @@ def _split(
     pictures: np.ndarray | None = None,
     texts: np.ndarray | None = None,
 ) -> SplitScores:
+    if scores.size > 1 and scores.min() == scores.max():
+        say(f"all scores of the {split} split are equal, which counts against them")
     images, captions = in_split(corpus.images, split), in_split(corpus.captions, split)
     return SplitScores(
         scores=scores,

@@ -1,5 +1,5 @@
-"""Matrices that other programs wrote, scores or embeddings; read once, some rows at a time, and
-which image or caption of the corpus each row is about."""
+"""Matrices that other programs wrote, scores or embeddings, read some rows at a time, and where
+their rows belong in the splits of the corpus."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +12,10 @@ import pandas as pd
 from pipeline.arrays.file import Array, ArrayFile
 from pipeline.arrays.formats import open_arrays
 from pipeline.arrays.ids import read_ids
-from pipeline.corpus.tables import in_split
+from pipeline.matching.clip_retrieval import Parts, open_parts
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
+from pipeline.scores.row_ids import RowIds
 
 SCORED = ("val", "test")
 Places = dict[str, np.ndarray]
@@ -23,11 +24,13 @@ USUAL = "features"  # is meant where a file has several matrices
 
 @dataclass(frozen=True, eq=False)
 class MatrixFile:
-    """A matrix (rows, columns) of numbers in a file, and its lists of ids by name."""
+    """A matrix (rows, columns) of numbers in a file, and its lists of ids by name. parts: of a
+    folder of clip-retrieval, which has no such lists."""
 
     path: Path
     values: Array
     ids: Mapping[str, list[str]]
+    parts: Parts | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -49,16 +52,45 @@ class MatrixFile:
             start += len(values)
 
 
-def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
-    """Open the one matrix of a file. names: of lists of ids that may be in or beside the file."""
+def open_matrix(path: Path, names: Sequence[str], kind: str = "") -> MatrixFile:
+    """Open the one matrix of a file, or the parts of clip-retrieval.
+
+    Args:
+        path: a file, or a folder of clip-retrieval.
+        names: of lists of ids that may be in or beside the file.
+        kind: img_emb or text_emb of clip-retrieval; empty for scores, which it does not write.
+
+    Returns:
+        The matrix, whose values are not read yet.
+
+    Raises:
+        WorkbenchError: where there is no matrix of numbers, or more than one.
+    """
+    parts = open_parts(path, kind) if kind else None
+    if parts is not None:
+        _check(parts.vectors)
+        return MatrixFile(path, parts.vectors, {}, parts)
+    if path.is_dir():
+        lacking = f"a folder without {kind}_0.npy" if kind else "a folder; scores are one file"
+        raise WorkbenchError(
+            f"{path}: {lacking}",
+            "name a file, or the folder that clip-retrieval wrote, with img_emb, text_emb and "
+            "metadata",
+        )
     file = open_arrays(path)
     values = _matrix(file, names)
-    if values.dtype.kind not in "fiu":
-        raise WorkbenchError(f"{values.place}: values of type {values.dtype}; expected are numbers")
-    if min(values.shape) < 1:
-        raise WorkbenchError(f"{values.place}: shape {values.shape}; expected is none of them 0")
+    _check(values)
     lists = {name: read_ids(file, name, name) for name in names}
     return MatrixFile(path, values, {name: ids.names for name, ids in lists.items() if ids})
+
+
+def _check(values: Array) -> None:
+    if values.dtype.kind not in "fiu":
+        raise WorkbenchError(f"{values.place}: values of type {values.dtype}; expected are numbers")
+    if len(values.shape) != 2:
+        raise WorkbenchError(f"{values.place}: shape {values.shape}; expected are rows (N, K)")
+    if min(values.shape) < 1:
+        raise WorkbenchError(f"{values.place}: shape {values.shape}; expected is none of them 0")
 
 
 def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
@@ -74,25 +106,26 @@ def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
     return matrices[0]
 
 
-def places(
-    table: pd.DataFrame, key: str, ids: Sequence[str] | None, count: int, needed: str, where: str
-) -> Places:
-    """Where the rows of a file belong in the splits that are scored: (count,) int64, -1 for none.
-    ids: None: rows are those of the needed split, or of the whole table, in its order; needed: the
-    split that must be there whole; the other one is there whole or not at all."""
-    if ids is None:
-        part = in_split(table, needed)
-        if count not in (len(part), len(table)):
-            raise WorkbenchError(
-                f"{where}: {count:,} rows without ids; the corpus has {len(part):,} in its "
-                f"{needed} split and {len(table):,} in all",
-                "without ids the rows are those of one of these, in the order of the corpus",
-            )
-        ids = list((part if count == len(part) else table)[key])
-    if len(ids) != count:
-        raise WorkbenchError(f"{where}: {len(ids):,} ids for {count:,} rows")
+def places(table: pd.DataFrame, key: str, rows: RowIds, needed: str, where: str) -> Places:
+    """Where the rows of a file belong in the splits that are scored.
+
+    Args:
+        table: of the corpus.
+        key: its column of ids.
+        rows: what N rows are about.
+        needed: the split that must be there whole; the other one is whole or not there at all.
+        where: begins messages.
+
+    Returns:
+        By split (N,) int64, -1 for a row that is not of the split, or there again.
+
+    Raises:
+        WorkbenchError: for ids that are there twice, missing, or unknown.
+    """
+    ids = rows.ids
     names = {split: list(table[key][table["split"] == split]) for split in SCORED}
-    seen, known = set(ids), set(table[key])
+    seen = set(ids)
+    known = set(table[key])
     splits = [split for split in SCORED if split == needed or seen & set(names[split])]
     problems = Problems(where)
     problems.add("ids more than once", (n for n, times in Counter(ids).items() if times > 1))
@@ -107,5 +140,6 @@ def places(
     by_split = {}
     for split in splits:
         numbers = {name: number for number, name in enumerate(names[split])}
-        by_split[split] = np.array([numbers.get(name, -1) for name in ids], np.int64)
+        by_split[split] = np.full(len(rows.first), -1, np.int64)
+        by_split[split][rows.first] = [numbers.get(name, -1) for name in ids]
     return by_split

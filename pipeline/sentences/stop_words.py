@@ -8,6 +8,7 @@ without) and function words that also name a thing (can) stay terms.
 
 from pathlib import Path
 
+from pipeline.corpus.tokens import folded
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_text
 
@@ -39,7 +40,7 @@ def stop_words(choice: str) -> frozenset[str]:
 def _read_list(path: Path) -> frozenset[str]:
     if path.stat().st_size > MAX_BYTES:
         raise WorkbenchError(f"{path}: larger than {MAX_BYTES >> 10} KiB, not a list of stop words")
-    lines = [line.split("#")[0].split() for line in read_text(path).lower().split("\n")]
+    lines = [line.split("#")[0].split() for line in folded(read_text(path)).split("\n")]
     for number, words in enumerate(lines, start=1):
         if len(words) > 1:
             raise WorkbenchError(f"{path}, line {number}: {len(words)} words, but one is allowed")

@@ -1,7 +1,8 @@
 """Word vectors for the words of a corpus: trained on its captions, or read from a published file. A
-word is found under exactly its own spelling, unless others are allowed; of equal words the first
-counts, as in gensim."""
+word is found under exactly its own spelling, in any coding of its letters, unless others are
+allowed; of equal words the first counts, as in gensim."""
 
+import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,12 @@ from pipeline.words.sample import Background, WordSample
 from pipeline.words.transformer import Transformer
 
 WINDOW = 5  # words on either side that a word is to predict, at most
+# Letters of Hindi, Bengali and others that the usual normal forms take apart, by their parts.
+_LETTERS = {
+    unicodedata.normalize("NFC", letter): letter
+    for letter in map(chr, range(0x0900, 0x0C00))
+    if unicodedata.normalize("NFC", letter) != letter
+}
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,8 @@ def read_vectors(
 
     def accept(word: str) -> tuple[str, ...]:
         others = (word.lower(), word.capitalize(), word.upper())  # the order of Klein et al. 2015
-        group = tuple(dict.fromkeys((word, *others))) if other_cases else (word,)
+        spellings = dict.fromkeys((word, *others)) if other_cases else (word,)
+        group = tuple(coding for spelling in spellings for coding in codings(spelling))
         return tuple(map(model.normalise, group)) if model else group
 
     listed = {word: accept(word) for word in words}
@@ -130,6 +138,18 @@ def read_vectors(
         sha256=model.sha256 if model else {},
         form="" if form == source else form,
     )
+
+
+def codings(word: str) -> tuple[str, ...]:
+    """A word as files may have it: itself, then with other codes for the same letters and marks."""
+    if word.isascii() and "'" not in word[1:]:
+        return (word,)
+    letters = word
+    for parts, letter in _LETTERS.items():
+        letters = letters.replace(parts, letter)
+    typed = word.replace("\u05f3", "'").replace("\u05f4", '"')  # Hebrew's marks
+    others = (unicodedata.normalize("NFD", word), letters, typed, word.replace("'", "\u2019"))
+    return tuple(dict.fromkeys((word, *others)))
 
 
 def _finite(dim: int, rows: dict[str, np.ndarray], origin: str) -> WordVectors:

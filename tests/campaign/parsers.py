@@ -28,13 +28,23 @@ from scipy.io import savemat
 
 from models.backbone.weights import read_state_dict
 from pipeline.arrays.ids import text_ids
+from pipeline.dataset.rows import RowFormat, find_columns, read_rows
 from pipeline.dataset.tar import DamagedTar, read_members
-from pipeline.embeddings.job import open_embeddings
+from pipeline.embeddings.source import Wanted, open_source
 from pipeline.phrases.entities import read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
-from pipeline.readers import captions_csv, coco_captions, cuhk_pedes, karpathy_json
-from pipeline.readers.parquet_shards import read_rows
+from pipeline.readers import (
+    captions_csv,
+    coco_captions,
+    cuhk_pedes,
+    image_beside_text,
+    karpathy_json,
+    name_lists,
+    parquet_shards,
+    records_json,
+    save_to_disk,
+)
 from pipeline.readers.shapes.world import load_world
 from pipeline.regions.imports.butd_h5 import ButdRegions
 from pipeline.regions.imports.source import ImportCorpus
@@ -50,7 +60,13 @@ from tests.campaign.mutations import mutated
 from tests.campaign.world import ROOT
 from tests.support.embedding_files import FORMATS, write_vectors
 from tests.support.entities_cases import HEIGHT, WIDTH, write_entities
-from tests.support.reader_cases import image_bytes, options, write_parquet, write_tar
+from tests.support.reader_cases import (
+    image_bytes,
+    options,
+    write_arrow,
+    write_parquet,
+    write_tar,
+)
 from tests.support.transformer_files import write_model
 
 LONGEST = 5.0  # seconds that an input may take
@@ -132,6 +148,11 @@ def _text(cases: int, content: bytes, read: Callable[[Path], object]) -> Parser:
     return Parser(cases, "x", lambda at: (at / "x").write_bytes(content), lambda at: read(at / "x"))
 
 
+def _rows(path: Path, form: RowFormat) -> None:
+    columns = find_columns(form.read_schema(path), options().corpus)
+    _consume(read_rows(form, path, columns))
+
+
 def _consume(blocks: Iterable[object]) -> None:
     for _ in blocks:
         pass
@@ -150,7 +171,8 @@ def _embeddings(ending: str) -> Parser:
     def read(at: Path) -> None:
         keys = {"ids": "ids", "features": "features", "other_ids": "error"}
         config = EmbeddingFileConfig(path=str(at / f"clip{ending}"), **keys)
-        _consume(open_embeddings(config).vectors.blocks())
+        wanted = Wanted(pd.DataFrame({"image_id": NAMES}), "image_id", "file.other_ids")
+        _consume(open_source(config, wanted).vectors.blocks())
 
     write = lambda at: write_vectors(at, ending, NAMES, VALUES)  # noqa: E731
     return Parser(10_000, f"clip{ending}", write, read)
@@ -187,13 +209,21 @@ def _words(cases: int, source: str) -> Parser:
 
 
 def _dataset(reader: Any, name: str, folder: str, content: object) -> Parser:
-    def write(at: Path) -> None:
-        (at / folder).mkdir()
-        for image in NAMES:
-            (at / folder / image).write_bytes(b"x")
-        (at / name).write_text(json.dumps(content))
+    return _files(reader, folder, {name: json.dumps(content)})
 
-    return Parser(10_000, name, write, lambda at: reader.read(at, at / "out", options()))
+
+def _files(reader: Any, folder: str, texts: dict[str, str]) -> Parser:
+    """A reader of a folder of different images and of texts, the first of which is changed."""
+
+    def write(at: Path) -> None:
+        (at / folder).mkdir(exist_ok=True)
+        for image in NAMES:
+            (at / folder / image).write_text(image)
+        for name, text in texts.items():
+            (at / name).write_text(text)
+
+    target = next(iter(texts))
+    return Parser(10_000, target, write, lambda at: reader.read(at, at / "out", options()))
 
 
 def _annotated() -> dict[str, Parser]:
@@ -206,12 +236,21 @@ def _annotated() -> dict[str, Parser]:
     coco = [{"id": n, "image_id": n % 3, "caption": "A dog."} for n in range(6)]
     told = {"captions": ["A man walks."], "processed_tokens": [["a", "man", "walks"]]}
     pedes = [told | {"split": split, "file_path": name, "id": n + 1} for n, (name, split) in splits]
+    blip = [{"image": name, "caption": ["A dog.", "It runs."]} for name in NAMES]
+    lists = {"all_images.txt": "\n".join(NAMES), "all.en": "A dog.\nA cat.\nA boat.\n"}
     return {
         "Karpathy's JSON": _dataset(karpathy_json, "dataset_x.json", "images",
                                     {"images": karpathy, "dataset": "flickr8k"}),
         "COCO's JSON": _dataset(coco_captions, "captions_val2017.json", "images",
                                 {"images": sizes, "annotations": coco}),
         "CUHK-PEDES's JSON": _dataset(cuhk_pedes, "reid_raw.json", "imgs", pedes),
+        "BLIP's JSON": _dataset(records_json, "all.json", "images", blip),
+        "records on lines": _files(records_json, "images",
+                                   {"all.jsonl": "\n".join(map(json.dumps, blip))}),
+        "a text beside an image": _files(image_beside_text, ".",
+                                         {Path(name).stem + ".txt": "A dog." for name in NAMES}),
+        "a list of images": _files(name_lists, "images", lists),
+        "a list of captions": _files(name_lists, "images", dict(reversed(lists.items()))),
     }  # fmt: skip
 
 
@@ -297,7 +336,13 @@ PARSERS = {
         5_000,
         "x",
         lambda at: write_parquet(at / "x", SHARD),
-        lambda at: _consume(read_rows(at / "x", options().corpus)),
+        lambda at: _rows(at / "x", parquet_shards.FORMAT),
+    ),
+    "arrow files of save_to_disk": Parser(
+        5_000,
+        "x",
+        lambda at: write_arrow(at / "x", SHARD),
+        lambda at: _rows(at / "x", save_to_disk.FORMAT),
     ),
     "regions in TSV": _text(
         5_000, _region_lines(), lambda at: _consume(map(TsvRegions(at, IMAGES).read, range(3)))

@@ -9,6 +9,7 @@ from corpora import ROOT, change_params
 from reader_cases import save_images
 
 from pipeline.corpus.tables import RELEVANCE, load_captions, load_images, read_table
+from pipeline.words.matrix import count_words, frequent_words
 
 TINY = {"train": 5, "val": 2, "test": 3, "image_size": 48, "captions_per_image": 2}
 SHAPES = ("prepare_corpus", "--raw", "data/raw/shapes", "--output", "data/corpus")
@@ -79,3 +80,24 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
     assert "; 1 reject\n" in run_stage(*arguments, cwd=workspace).stdout
     assert len(load_images(workspace / "out" / "images.parquet")) == 5
     assert [path.name for path in (workspace / "out" / "images").iterdir()] == ["where.txt"]
+
+
+def test_captions_without_blanks_make_words_and_the_stage_says_the_script(workspace, run_stage):
+    raw, names = workspace / "photos", [f"{number}.jpg" for number in range(6)]
+    save_images(raw, *names)
+    lines = [f"{name},{text}" for name in names for text in ("一只黑狗在河边", "一只白猫在墙边")]
+    (raw / "captions.txt").write_text("image,caption\n" + "\n".join(lines), encoding="utf-8")
+    change_params(
+        workspace,
+        dataset="captions_csv",
+        raw="photos",
+        corpus={"val_images": 1, "test_images": 2},
+        detector={"weights": "random"},
+    )
+    process = run_stage("prepare_corpus", "--raw", "photos", "--output", "out", cwd=workspace)
+    assert "captions: Han script, 7.0 words each; a character is a word" in process.stderr
+    assert "warning" not in process.stderr
+    captions = load_captions(workspace / "out" / "captions.parquet")
+    assert list(captions["tokens"][0]) == ["一", "只", "黑", "狗", "在", "河", "边"]
+    words = frequent_words(count_words(captions["tokens"]), min_count=3)
+    assert words[:4] == ["一", "只", "在", "边"]

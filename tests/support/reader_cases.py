@@ -72,6 +72,17 @@ def write_parquet(path, rows, schema=None, **how):
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, **how)
 
 
+def write_arrow(path, rows, schema=None, file=False, **how):
+    """Rows as Hugging Face's save_to_disk writes them, a batch of two at a time; file: in the file
+    format, which other programs write."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(rows, schema=schema)
+    new = pa.ipc.new_file if file else pa.ipc.new_stream
+    with new(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**how)) as writer:
+        for batch in table.to_batches(max_chunksize=2):
+            writer.write_batch(batch)
+
+
 def files_of(corpus):
     table = zip(corpus.images["image_id"], corpus.images["path"], strict=True)
     return {image: Path(path).read_bytes() for image, path in table}

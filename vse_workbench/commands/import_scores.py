@@ -9,6 +9,7 @@ from pipeline.comparison.results import read_results
 from pipeline.comparison.table import described
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import CRITERIA
+from pipeline.matching.clip_retrieval import has_both
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
@@ -37,7 +38,7 @@ def main(
     criteria: tuple[str, ...],
 ) -> None:
     """Bring in a matrix of scores (one FILE, images by captions), or embeddings of images and of
-    captions (two). Formats and ids: docs/own_scores.md.
+    captions (two, or clip-retrieval's folder). Formats and ids: docs/own_scores.md.
 
     Example: vse import scores IMAGES.npy CAPTIONS.npy --name my_clip
     """
@@ -66,7 +67,21 @@ def main(
 def matrices_of(
     files: tuple[Path, ...], val: Path | None, similarity: Similarity | None
 ) -> dict[str, Path]:
-    """What is to be read, by the keys of `external`; WorkbenchError where arguments do not fit."""
+    """What is to be read.
+
+    Args:
+        files: the arguments of the command; clip-retrieval's folder stands for two.
+        val: the matrix of the validation split, or None.
+        similarity: of embeddings, or None.
+
+    Returns:
+        Paths by the keys of `external`.
+
+    Raises:
+        WorkbenchError: where arguments do not fit.
+    """
+    if len(files) == 1 and has_both(files[0]):
+        files = files * 2
     if len(files) > 2 or (len(files) == 2 and val) or (len(files) == 1 and similarity):
         options = {"--val": val, "--similarity": similarity}
         flags = [f" with {option}" for option, value in options.items() if value]

@@ -14,13 +14,13 @@ from pipeline.arrays.file import Array, ArrayFile
 from pipeline.arrays.hdf5 import read_hdf5
 from pipeline.arrays.ids import listed_ids
 from pipeline.regions.file import ImageRegions
-from pipeline.regions.imports.ids import ImageMatcher
 from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions, files_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_json
 from pipeline.storage.hdf5 import opened
 
+WHOLE = "image_features"  # the dataset of all images
 CONVERT = (
     "turn the pickle of ids into JSON with the program that wrote it: "
     "json.dump({str(k): int(v) for k, v in pickle.load(open(A, 'rb')).items()}, open(B, 'w'))"
@@ -33,7 +33,7 @@ class ButdFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         file = read_hdf5(path)
-        shape = _array(file, "image_features", (2, 3)).shape
+        shape = _array(file, WHOLE, (2, 3)).shape
         self.flat, self.width = len(shape) == 2, shape[-1]
         self.spatial = "spatial_features" in file.names
         columns = {"image_bb": 4} | ({"spatial_features": 6} if self.spatial else {})
@@ -86,8 +86,8 @@ class ButdRegions:
             if file.width != self.width:
                 raise WorkbenchError(f"{file.path}: width {file.width:,}, others {self.width:,}")
         self.rows = [(file, row) for file in self.files for row in range(len(file.names))]
-        matcher = ImageMatcher(corpus.images["image_id"].tolist(), corpus.skip_others)
-        self.places = matcher.match([name for file in self.files for name in file.names], str(path))
+        names = [name for file in self.files for name in file.names]
+        self.places, explained = corpus.match(names, path)
         self.order = np.argsort(self.places)
         counts = [int(f.stops[r] - f.starts[r]) for f, r in (self.rows[p] for p in self.places)]
         self.most = max(counts)
@@ -95,13 +95,13 @@ class ButdRegions:
         digests = "\0".join(
             text for file in self.files for text in (sha256_file(file.path), *file.names)
         )
-        self.digest = hashlib.sha256(digests.encode()).hexdigest()
+        self.digest = hashlib.sha256((digests + explained).encode()).hexdigest()
 
     def read(self, row: int) -> ImageRegions:
         """Regions of one image; WorkbenchError naming file, row and id."""
         file, number = self.rows[self.places[row]]
         place = self._place(row)
-        features, boxes = file.values("image_features", number), file.values("image_bb", number)
+        features, boxes = file.values(WHOLE, number), file.values("image_bb", number)
         size = self.corpus.size(row)
         if file.spatial:
             size = _size(place, boxes, file.values("spatial_features", number))

@@ -1,6 +1,6 @@
 """What all readers of other tools' region files offer, and the checks that all of them make."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -9,14 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from pipeline.matching.annotations import folders_near
+from pipeline.matching.images import ImageMatcher
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.regions.params import MAX_REGIONS
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.first_bytes import stand_in
 from pipeline.runtime.process import Progress
 from pipeline.storage.features import FeatureWriter
 
 MAX_DIM = 1 << 16  # width of a region's feature
+SKIP = "regions.other_images"  # the key that leaves out images of other corpora
 OUTSIDE = 1.0  # pixels beyond the border that are rounding: some tools count corners, some pixels
 
 Rows = npt.NDArray[np.int64]
@@ -42,6 +45,21 @@ class ImportCorpus:
     images: pd.DataFrame
     captions: pd.DataFrame | None = None  # where a format asks for them
     skip_others: bool = False  # leave out images that only the files have, instead of raising
+
+    def match(self, names: Sequence[str], path: Path) -> tuple[Rows, str]:
+        """Which rows of a file are the images.
+
+        Args:
+            names: N ids of the file's rows.
+            path: of the file or folder.
+
+        Returns:
+            (M,) the place in `names` of each image of the corpus; the digest of the annotations
+            that explained the ids, empty where none were needed.
+        """
+        matcher = ImageMatcher(self.images["image_id"].tolist(), folders_near(path))
+        places = matcher.match(names, str(path), self.skip_others, SKIP)
+        return places, matcher.source_digest or ""
 
     def size(self, row: int) -> tuple[int, int]:
         """Width and height in pixels."""
@@ -117,19 +135,3 @@ def checked_regions(
             f"{place}: box {first} ({corners}) is not x1, y1, x2, y2 inside {image}"
         )
     return ImageRegions(size, boxes, features)
-
-
-def runs(names: Sequence[str], where: str) -> Mapping[str, range]:
-    """Consecutive places of each name; WorkbenchError for a name that comes back later."""
-    ranges: dict[str, range] = {}
-    back = []
-    for row, name in enumerate(names):
-        if name not in ranges:
-            ranges[name] = range(row, row + 1)
-        elif ranges[name].stop == row:
-            ranges[name] = range(ranges[name].start, row + 1)
-        else:
-            back.append(name)
-    if back:
-        raise WorkbenchError(f"{where}: ids more than once: {listing(dict.fromkeys(back))}")
-    return ranges

@@ -1,28 +1,48 @@
-"""The TSV files of bottom-up attention: image_id, width, height, number of boxes, boxes, features.
+"""TSV files of regions: those of bottom-up attention with six columns, and LXMERT's with ten.
 
-No header; boxes and features are base64 of little-endian float32. Published files have a megabyte a
-line and tens of gigabytes in all: they are read once to find and check every line, and again line
-by line for the values. The csv module is made for smaller fields, without quotation marks.
+No header; boxes and features are base64 of little-endian float32. LXMERT's files, which
+py-bottom-up-attention writes, too, have the height before the width, and four more columns: the
+numbers of objects and attributes (int64, or int32) and their confidences (float32). Published files
+have a megabyte a line and tens of gigabytes in all: they are read once to find and check every
+line, and again line by line for the values. The csv module is made for smaller fields, without
+quotation marks.
 """
 
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from pipeline.regions.file import ImageRegions
-from pipeline.regions.imports.ids import ImageMatcher
 from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions, files_of
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.process import Progress
 
 LONGEST_LINE = 1 << 26  # bytes; 100 boxes of 2,048 values take a megabyte
 LARGEST_SIDE = 1 << 20  # pixels
-FIELDS = ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features")
+BOTTOM_UP = ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features")
+LXMERT = (
+    "img_id",
+    "img_h",
+    "img_w",
+    "objects_id",
+    "objects_conf",
+    "attrs_id",
+    "attrs_conf",
+    "num_boxes",
+    "boxes",
+    "features",
+)
+LAYOUTS = {len(fields): fields for fields in (BOTTOM_UP, LXMERT)}
+SIDES = {"image_w": 0, "img_w": 0, "image_h": 1, "img_h": 1}  # their place in (width, height)
+NUMBERS = (*SIDES, "num_boxes")
+CLASSES = ("objects_id", "attrs_id")
+CONFIDENCES = ("objects_conf", "attrs_conf")
+MOST_CLASSES = 1 << 20  # a larger number is no class: the values are of another type
 NUMBER = re.compile(rb"\d{1,9}")
 CUT = "the number of boxes is wrong, the values are no float32, or the line is cut short"
 
@@ -51,7 +71,6 @@ class TsvRegions:
     def __init__(self, path: Path, corpus: ImportCorpus) -> None:
         digest = hashlib.sha256()
         self.lines = [line for file in files_of(path, "*.tsv*") for line in _scan(file, digest)]
-        self.digest = digest.hexdigest()
         # a line without boxes does not tell the width
         self.width = next((line.width for line in self.lines if line.width), 0)
         for line in self.lines:
@@ -62,8 +81,9 @@ class TsvRegions:
                     f"{CUT}, or the files are of different kinds",
                 )
         check_sizes(str(path), 0, self.width)
-        matcher = ImageMatcher(corpus.images["image_id"].tolist(), corpus.skip_others)
-        self.places = matcher.match([line.name for line in self.lines], str(path))
+        self.places, explained = corpus.match([line.name for line in self.lines], path)
+        digest.update(explained.encode())
+        self.digest = digest.hexdigest()
         self.order = np.argsort(self.places)
         longest = max((self.lines[index] for index in self.places), key=lambda line: line.count)
         self.most, self.most_name = longest.count, longest.place
@@ -74,16 +94,40 @@ class TsvRegions:
         with open(line.path, "rb") as handle:
             handle.seek(line.offset)
             fields = handle.read(line.length).rstrip(b"\r\n").split(b"\t")
-        try:
-            boxes, features = (
-                np.frombuffer(base64.b64decode(text, validate=True), "<f4").astype(np.float32)
-                for text in fields[4:]
-            )
-            boxes = boxes.reshape(line.count, 4)
-            features = features.reshape(line.count, self.width)
-        except ValueError as error:  # the lengths were right when the file was scanned
-            raise WorkbenchError(f"{line.place}: no base64 of float32 values: {error}") from None
-        return checked_regions(line.place, line.size, boxes, features)
+        texts = dict(zip(LAYOUTS[len(fields)], fields, strict=True))
+        boxes = _values(line, texts, "boxes").reshape(line.count, 4)
+        features = _values(line, texts, "features").reshape(line.count, self.width)
+        regions = checked_regions(line.place, line.size, boxes, features)
+        if len(texts) == len(BOTTOM_UP):
+            return regions
+        return replace(
+            regions,
+            objects=_classes(line, texts, "objects_id"),
+            confidences=_values(line, texts, "objects_conf"),
+            attributes=_classes(line, texts, "attrs_id"),
+            attribute_confidences=_values(line, texts, "attrs_conf"),
+        )
+
+
+def _values(line: Line, texts: Mapping[str, bytes], name: str, kind: str = "<f4") -> np.ndarray:
+    """Finite float32, or whole numbers of another kind, of a field; its length is right."""
+    try:
+        values = np.frombuffer(base64.b64decode(texts[name], validate=True), kind)
+    except ValueError as error:  # the lengths were right when the file was scanned
+        raise WorkbenchError(f"{line.place}: {name}: no base64 of values: {error}") from None
+    return values.astype(np.float32) if kind == "<f4" else values.astype(np.int64)
+
+
+def _classes(line: Line, texts: Mapping[str, bytes], name: str) -> np.ndarray:
+    """Numbers of classes (K,), stored in eight bytes each or in four."""
+    size = _decoded_length(line.place, name, texts[name]) // max(line.count, 1)
+    numbers = _values(line, texts, name, f"<i{size or 8}")
+    if (numbers < 0).any() or (numbers >= MOST_CLASSES).any():
+        raise WorkbenchError(
+            f"{line.place}: {name} has {numbers.max():,}, which is no number of a class",
+            "the values are no whole numbers of int64 or int32",
+        )
+    return numbers
 
 
 def _scan(path: Path, digest: "hashlib._Hash") -> Iterator[Line]:
@@ -109,23 +153,39 @@ def _scan(path: Path, digest: "hashlib._Hash") -> Iterator[Line]:
 def _parsed(path: Path, number: int, offset: int, data: bytes) -> Line:
     fields = data.rstrip(b"\r\n").split(b"\t")
     place = f"{path}, line {number:,}"
-    if len(fields) != len(FIELDS):
+    if len(fields) not in LAYOUTS:
+        expected = ", or ".join(", ".join(names) for names in LAYOUTS.values())
         raise WorkbenchError(
-            f"{place}: {len(fields)} fields separated by tabs; expected are {', '.join(FIELDS)}",
+            f"{place}: {counted(len(fields), 'field')} separated by tabs; expected are {expected}",
             "if it is the last line, the file was cut short: copy or unpack it again",
         )
-    for label, field in zip(FIELDS[1:4], fields[1:4], strict=True):
-        if not NUMBER.fullmatch(field):
+    texts = dict(zip(LAYOUTS[len(fields)], fields, strict=True))
+    for label, field in texts.items():
+        if label in NUMBERS and not NUMBER.fullmatch(field):
             raise WorkbenchError(
                 f"{place}: {label} is {field[:40]!r}, not a whole number (the file has no header)"
             )
-    width, height, count = map(int, fields[1:4])
+    sides = {SIDES[label]: int(field) for label, field in texts.items() if label in SIDES}
+    size = sides[0], sides[1]
+    count = int(texts["num_boxes"])
     name = fields[0].decode(errors="replace")
     place = f"{place} (image_id {name})"
-    if not (1 <= width <= LARGEST_SIDE and 1 <= height <= LARGEST_SIDE):
-        raise WorkbenchError(f"{place}: an image of {width} x {height} pixels")
-    columns = _columns(place, count, fields[4], fields[5])
-    return Line(path, number, offset, len(data), name, (width, height), count, columns)
+    if not all(1 <= side <= LARGEST_SIDE for side in size):
+        raise WorkbenchError(f"{place}: an image of {size[0]} x {size[1]} pixels")
+    width = _columns(place, count, texts["boxes"], texts["features"])
+    for label, text in texts.items():
+        if label in CLASSES:
+            _check_length(place, label, text, {4 * count, 8 * count})
+        if label in CONFIDENCES:
+            _check_length(place, label, text, {4 * count})
+    return Line(path, number, offset, len(data), name, size, count, width)
+
+
+def _check_length(place: str, label: str, text: bytes, allowed: Collection[int]) -> None:
+    length = _decoded_length(place, label, text)
+    if length not in allowed:
+        sizes = " or ".join(f"{size:,}" for size in sorted(allowed))
+        raise WorkbenchError(f"{place}: {label} hold {length:,} bytes; expected are {sizes}", CUT)
 
 
 def _columns(place: str, count: int, boxes: bytes, features: bytes) -> int:

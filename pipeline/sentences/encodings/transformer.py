@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from pipeline.corpus.tokens import joined
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.params import TransformerConfig
 from pipeline.sentences.state import Material, State
@@ -18,7 +19,8 @@ APART = ":"  # in place of the `/` of a file's name, which is no name of an arra
 
 class Transformer:
     """The network reads a caption's words, in lower case and without punctuation, as all encodings
-    do, joined by blanks. Words that its tokeniser does not know are left out."""
+    do, with blanks where their script has them. Words that its tokeniser does not know are left
+    out."""
 
     block = 2048  # captions that are ordered by their lengths: of fewer, more is padding
 
@@ -121,7 +123,7 @@ class Transformer:
         return cls(state.settings, files, checked=True)
 
     def _text(self, words: Sequence[str]) -> str:
-        return " ".join(filter(self._knows, words)).replace(" '", "'")  # dog 's: dog's
+        return joined(list(filter(self._knows, words)))
 
     def _is_known(self, word: str) -> bool:
         unknown = self._network.tokenizer.unk_token_id

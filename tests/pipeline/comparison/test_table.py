@@ -142,6 +142,16 @@ def test_rows_that_may_be_chance_are_named(tmp_path):
     assert "Cannot be told from chance: lost." in described(results, "s")
 
 
+def test_rows_below_chance_are_named_and_distances_asked_for(tmp_path):
+    models = [put_model(tmp_path, "own", -2.5), put_model(tmp_path, "good", 2.5)]
+    said = described(read(*models), "s")
+    assert "Worse than chance: own." in said
+    assert not any("Cannot be told" in line for line in said)
+    models.append(put_model(tmp_path, "distances", -2.5, external=True))
+    (line,) = [line for line in described(read(*models), "s") if line.startswith("Worse")]
+    assert line.startswith("Worse than chance: own, distances. Are these distances? Larger scores")
+
+
 def test_one_of_a_thing_is_singular():
     assert [counted(n, "image") for n in (0, 1, 2000)] == ["0 images", "1 image", "2,000 images"]
     assert [counted(n, "query", "queries") for n in (1, 2)] == ["1 query", "2 queries"]

@@ -1,9 +1,16 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reader_cases import options
 
-from pipeline.dataset.splits import seeded_splits, settled_splits, split_in_path
+from pipeline.dataset.splits import (
+    find_split_lists,
+    settled_splits,
+    split_in_path,
+    split_named,
+    without_split,
+)
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -74,7 +81,12 @@ def test_one_kind_alone_is_drawn_from_as_a_whole(kind):
     images = named(**{kind: 6})
     settled = settled_splits(images, options(val_images=2, test_images=1))
     assert counts(settled) == {"train": 3, "val": 2, "test": 1}
-    assert settled[0] == seeded_splits(list(images), options(val_images=2, test_images=1))
+    kinds = ["val", "val", "test", "train", "train", "train"]
+    order = np.random.default_rng([0, 0x5B117]).permutation(6)
+    ranked = sorted(images)
+    assert settled[0] == {ranked[n]: split for n, split in zip(order, kinds, strict=True)}
+    said = "" if kind == "none" else f"all images are of split {kind}; "
+    assert settled[1] == (f"{said}splits drawn by seed: 2 val, 1 test",)
 
 
 @pytest.mark.parametrize(
@@ -98,3 +110,47 @@ def test_the_order_of_the_images_is_no_matter(order, seed, both):
     shuffled = {keys[n]: images[keys[n]] for n in order}
     chosen = options(seed, val_images=2, test_images=3)
     assert settled_splits(shuffled, chosen)[0] == settled_splits(images, chosen)[0]
+
+
+@given(st.lists(st.integers(0, 7), min_size=12, max_size=30), st.integers(0, 3))
+def test_groups_are_drawn_whole(numbers, seed):
+    groups = {f"{place}.jpg": str(number) for place, number in enumerate(numbers)}
+    chosen = options(seed, val_images=2, test_images=2)
+    try:
+        splits, _ = settled_splits(dict.fromkeys(groups), chosen, groups)
+    except WorkbenchError:
+        assert len(set(numbers)) < 5 or max(map(numbers.count, numbers)) > 2
+        return
+    assert all(len({splits[i] for i in groups if groups[i] == g}) == 1 for g in groups.values())
+    assert {"train", "val", "test"} == set(splits.values())
+
+
+def test_images_without_a_split_beside_others_are_left_out_and_named():
+    splits, remarks = settled_splits(named(train=1, val=1, test=1, none=2), options())
+    assert list(splits) == ["train0", "val0", "test0"]
+    assert remarks == ("left out: 2 images in no split (none0, none1)",)
+
+
+@pytest.mark.parametrize(
+    ("word", "split"),
+    [("Train", "train"), ("validation", "val"), (" dev ", "val"), ("TEST", "test"), ("x", None)],
+)
+def test_words_for_splits(word, split):
+    assert split_named(word) == split
+
+
+def test_files_that_differ_in_their_split_alone():
+    names = ["a/f30k_train.json", "a/f30k_val.json", "a/coco_val.json"]
+    assert [without_split(name) for name in names] == ["a/f30k_.json"] * 2 + ["a/coco_.json"]
+
+
+def test_lists_are_known_by_what_they_name(tmp_path):
+    (tmp_path / "train.txt").write_text("a.jpg\nb\n")
+    (tmp_path / "Flickr_8k.devImages.txt").write_text("c.jpg\n")
+    (tmp_path / "test.txt").write_text("A caption\nAnother one\n")
+    lists = find_split_lists(tmp_path, ["a.jpg", "b.jpg", "c.jpg"])
+    assert {split: path.name for split, path in lists.items()} == {
+        "train": "train.txt",
+        "val": "Flickr_8k.devImages.txt",
+    }
+    assert find_split_lists(tmp_path, ["z.jpg"]) == {}

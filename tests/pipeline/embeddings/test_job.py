@@ -7,6 +7,7 @@ import pickle
 
 import h5py
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from pipeline.arrays import file
 from pipeline.embeddings.job import import_job
+from pipeline.embeddings.source import Wanted
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.section import VECTOR_FILES, EmbeddingFileConfig
@@ -36,9 +38,13 @@ def config(path, ids="ids", features="features", other_ids="error"):
     return EmbeddingFileConfig(path=str(path), ids=ids, features=features, other_ids=other_ids)
 
 
+def images_of(ids):
+    return Wanted(pd.DataFrame({"image_id": ids}), "image_id", "image_features.file.other_ids")
+
+
 def run(path, wanted=IDS, **changes):
     """The file of features that an import writes beside the file; changes: keys of the section."""
-    job = import_job(config(path, **changes), wanted, "c" * 64, {"source": "file"})
+    job = import_job(config(path, **changes), images_of(wanted), "c" * 64, {"source": "file"})
     target, work = path.with_name("out.h5"), path.parent / "work"
     with FeatureWriter(work, "f" * 16, wanted, job.datasets, job.attributes) as writer:
         job.fill(writer)
@@ -68,7 +74,8 @@ def test_rows_are_found_by_their_ids_in_any_blocks(tmp_path, ending, dtype, orde
 
 
 def test_every_ending_is_tested():
-    assert {f"x{ending}".partition(".")[2] for ending in FORMATS} == {e[1:] for e in VECTOR_FILES}
+    endings = {f"x{ending}".partition(".")[2] for ending in FORMATS}
+    assert endings | {"mat"} == {ending[1:] for ending in VECTOR_FILES}  # .mat: test_source.py
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -259,7 +266,7 @@ def test_a_killed_import_continues(tmp_path, monkeypatch):
     monkeypatch.setattr(file, "BLOCK_BYTES", 4 * DIM * 2)
     vectors = vectors_of(IDS)
     path = write_vectors(tmp_path, ".npy", IDS, vectors)
-    job = import_job(config(path), IDS, "c" * 64, {"source": "file"})
+    job = import_job(config(path), images_of(IDS), "c" * 64, {"source": "file"})
     work = tmp_path / "work", "f" * 16, IDS, job.datasets, job.attributes
     with FeatureWriter(*work) as writer:
         writer.write([4, 5], features=vectors[4:6] + 1)  # marked, to see that they are kept

@@ -32,7 +32,7 @@ def test_it_reads_as_the_reader_of_these_files_does(raw, capsys):
         ("captions_val2014.json", "coco_captions"),
         ("results.csv", "captions_csv"),
         ("reid_raw.json", "cuhk_pedes"),
-        ("dataset_mine.json", "karpathy_json"),
+        ("dataset_coco.json", "karpathy_json"),
         ("data/train-00000-of-00002.parquet", "parquet_shards"),
         ("train/00000.tar", "webdataset"),
     ],
@@ -44,12 +44,17 @@ def test_a_file_s_name_tells_its_reader(raw, path, dataset):
     assert refusal(read_all, "auto", raw) == refusal(read_all, dataset, raw)
 
 
-def test_files_of_two_readers_and_of_none_are_named(raw):
-    with pytest.raises(WorkbenchError, match=r"no captions that are known .*captions\.txt"):
-        read_all("auto", raw)
+def test_what_lies_further_up_has_images_or_splits_outranks(raw, capsys):
     (raw / "captions.txt").write_text(LINES)
-    (raw / "dataset_b.json").write_text("{}")
-    both = r"captions\.txt \(captions_csv\), dataset_b\.json \(karpathy_json\)"
-    with pytest.raises(WorkbenchError, match=both):
+    (raw / "other.csv").write_text("image,caption\nz.png,not there\n")
+    (raw / "deep").mkdir()
+    (raw / "deep" / "captions.txt").write_text(LINES)
+    read_all("auto", raw)
+    said = capsys.readouterr().err
+    assert "because of captions.txt; passed over: deep/captions.txt (captions_csv), other" in said
+
+
+def test_a_folder_without_captions(raw):
+    with pytest.raises(WorkbenchError, match=r"no captions that a reader knows, among images/a"):
         read_all("auto", raw)
     assert "not a folder" in refusal(read_all, "auto", raw / "captions.txt")

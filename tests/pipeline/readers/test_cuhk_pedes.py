@@ -85,7 +85,9 @@ def test_without_splits_the_last_thousand_persons_are_for_test(tmp_path):
         for view in range(1 + n % 3)
     ]
     write(tmp_path, content, "caption_all.json")
-    (tmp_path / "imgs").mkdir()
+    (tmp_path / "imgs/cam_a").mkdir(parents=True)
+    for record in content:
+        (tmp_path / "imgs" / record["file_path"]).touch()
     source = read(tmp_path, tmp_path, options())
     by_split = source.images.assign(person=source.images["group"].astype(int)).groupby("split")
     found = {split: sorted(set(rows["person"])) for split, rows in by_split}
@@ -116,3 +118,58 @@ def test_persons_have_one_split(raw):
     said = refusal(read, raw, raw, options())
     assert "persons in more than one split, ids (1): 3" in said
     assert "records without a split beside others with one (1): [5]" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("ICFG-PEDES.json", "file_path"),
+        ("data_captions.json", "img_path"),
+        ("mine.json", "img_path"),
+    ],
+)
+def test_other_names_and_either_key(raw, name, key, capsys):
+    expected = read_all("cuhk_pedes", raw)
+    (raw / "reid_raw.json").unlink()
+    content = [
+        {key: own["file_path"]} | {k: v for k, v in own.items() if k != "file_path"}
+        for own in records()
+    ]
+    write(raw, content, name)
+    corpus = read_all("auto", raw)
+    assert corpus.images.equals(expected.images)
+    assert corpus.captions.equals(expected.captions)
+    assert f"dataset: cuhk_pedes, because of {name}" in capsys.readouterr().err
+
+
+def test_val_is_drawn_from_train_by_person(raw, capsys):
+    """Persons 3 (two images), 5 and 7 are for training."""
+    content = [own | {"split": "train"} if own["split"] == "val" else own for own in records()]
+    content.append({"id": 7, "file_path": "cam_a/g.png", "split": "train", "captions": ["He."]})
+    write(raw, content, "ICFG-PEDES.json")
+    (raw / "reid_raw.json").unlink()
+    save_images(raw / "imgs", *(own["file_path"] for own in content))
+    drawn = set()
+    for seed in range(8):
+        images = read_all("cuhk_pedes", raw, seed=seed).images
+        splits = images.groupby("group")["split"].unique().map(tuple).to_dict()
+        assert all(len(own) == 1 for own in splits.values())
+        assert {own for own, split in splits.items() if split == ("test",)} == {"12", "9"}
+        drawn |= {own for own, split in splits.items() if split == ("val",)}
+    assert drawn == {"3", "5", "7"}
+    assert "drawn from train by seed: 2 val" in capsys.readouterr().err
+
+
+def test_of_photographs_with_numbers_the_way_out_is_said(raw):
+    """Numbers of photographs are no persons, which the file alone cannot tell."""
+    (raw / "reid_raw.json").unlink()
+    content = [own | {"id": n} for n, own in enumerate(records(splits=False))]
+    write(raw, content, "mine.json")
+    said = refusal(read_all, "auto", raw)
+    assert "set dataset: records_json and corpus.annotations: mine.json" in said
+    assert len(read_all("records_json", raw, annotations="mine.json").images) == 6
+
+
+def test_an_image_is_described_once(raw):
+    write(raw, [*records(), records()[0]])
+    assert "images more than once (1): 'CUHK03/a.png'" in refusal(read_all, "cuhk_pedes", raw)

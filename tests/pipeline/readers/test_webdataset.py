@@ -1,14 +1,22 @@
+import gzip
 import io
+import json
 import pickle
+import shlex
+import shutil
+import subprocess
 import tarfile
+from dataclasses import replace
 
 import pytest
 import webdataset
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reader_cases import files_of, image_bytes, read_all, texts_of, write_tar
+from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_tar
 
+from pipeline.dataset.folder import list_folder
 from pipeline.dataset.tar import DamagedTar, read_members
+from pipeline.readers import webdataset as webdataset_reader
 from pipeline.runtime.errors import WorkbenchError
 
 JPG = [image_bytes(n) for n in range(6)]
@@ -141,12 +149,12 @@ def link(name, kind):
         ([link("1.jpg", tarfile.FIFOTYPE)], r"links and devices (1): '1.jpg'"),
         ([("1.pyd", pickle.dumps(1)), ("2.x.pkl", b"")], "pickles, which can run code and are not"),
         ([("1.jpg", JPG[0]), ("1.jpg", JPG[1])], "names more than once (1): '1.jpg'"),
-        ([("1.jpg", JPG[0]), ("1.png", JPG[1])], "/1': 2 images; set corpus.image_field"),
+        ([("1.jpg", JPG[0]), ("1.png", JPG[1])], "/1': 2 images, jpg, png; set corpus.image_field"),
         ([("1.jpg", JPG[0]), ("1.txt", b"caf\xe9")], "'1': 'utf-8' codec can't decode"),
         ([("1.json", b"[" * 100_000)], "'1': maximum recursion depth"),
-        ([("1.json", b"{}")], "no caption or captions or text or texts or sentences in the .json"),
+        ([("1.json", b"{}")], "or report in the .json; set corpus.caption_field"),
         ([("1.json", b'{"text": [1]}')], "text in the .json is neither text nor a list of texts"),
-        ([("1.txt", b"x" * 1_048_577)], "texts of more than 1,048,576 bytes (1): '1.txt'"),
+        ([("1.txt", b"x" * 1_048_577)], "'1': a text of more than 1,048,576 bytes"),
         ([("caf\udce9.jpg", JPG[0])], "names that are not UTF-8 (1): 'caf\\udce9.jpg'"),
         ([("a.jpg/b.jpg", JPG[0]), ("a.jpg", JPG[1])], "where another image's does"),
         ([("1.jpg", b"\0" * 9_048_577)], "9,048,577 bytes, allowed are 9,048,576 for corpus.max"),
@@ -164,7 +172,8 @@ def test_every_cut_of_a_shard_is_noticed(raw):
     for length in [0, 100, 512, 600, 1024, len(data) // 2, len(data) - 1, len(data) + 511 & ~511]:
         path.write_bytes(whole[:length])
         message = refusal(raw, skip_bad_images=True)
-        assert "shards that cannot be read (1): train-000000.tar (cut short or damaged: " in message
+        fault = "cut short or damaged: " if length else "an empty file"
+        assert f"shards that cannot be read (1): train-000000.tar ({fault}" in message
     (raw / "val-000000.tar").write_bytes(b"\x1f\x8b" + bytes(2000))
     assert "cannot be read (2): train-000000.tar (cut " in refusal(raw)
 
@@ -176,6 +185,171 @@ def test_no_shards_and_empty_shards_say_so(tmp_path):
         read_all("webdataset", raw)
     write_tar(raw / "0.tar", [("readme.md", b"hello")])
     assert "no images in 1 shards" in refusal(raw)
+
+
+def sample(key, **members):
+    """Members of a sample: endings with `_` for their dots."""
+    return [(f"{key}.{ending.replace('_', '.')}", data) for ending, data in members.items()]
+
+
+def several(raw, make):
+    """A shard of four samples."""
+    write_tar(raw / "0.tar", [member for n in range(4) for member in make(n)])
+    return raw
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"image_field": "input.jpg"},
+        {"caption_field": "outputs.txt"},
+        {"image_field": "INPUT.jpg", "caption_field": "Outputs.txt"},
+    ],
+)
+def test_the_last_part_of_an_ending_decides(tmp_path, changed):
+    raw = several(
+        tmp_path / "raw", lambda n: sample(n, input_jpg=JPG[n], outputs_txt=b"A dog.\nA cat.")
+    )
+    corpus = read_all("webdataset", raw, **changed)
+    assert texts_of(corpus)["0/1.input.jpg"] == ["A dog.", "A cat."]
+    assert files_of(corpus)["0/1.input.jpg"] == JPG[1]
+
+
+def test_a_whole_ending_outranks_a_longer_one(tmp_path, capsys):
+    def make(n):
+        masks = {"seg_png": image_bytes(n, "PNG"), "tif": b"depth"}
+        return sample(n, **masks, jpg=JPG[n], ocr_txt=b"STOP", txt=b"x", json=b"{}")
+
+    corpus = read_all("webdataset", several(tmp_path / "raw", make))
+    assert files_of(corpus)["0/1.jpg"] == JPG[1]
+    assert texts_of(corpus)["0/1.jpg"] == ["x"]
+    said = capsys.readouterr().err
+    assert "members of other kinds: 4 'ocr.txt', 4 'seg.png', 4 'tif'" in said
+
+
+@pytest.mark.parametrize("kind", ["gif", "bmp", "tif", "ppm"])
+def test_other_kinds_of_images_are_read(tmp_path, kind):
+    name = {"tif": "TIFF"}.get(kind, kind.upper())
+    raw = several(tmp_path / "raw", lambda n: sample(n, **{kind: image_bytes(n, name)}, txt=b"x"))
+    assert len(read_all("webdataset", raw).images) == 4
+
+
+def test_several_images_or_texts_are_named_with_the_settings(tmp_path):
+    def make(n):
+        images = {"input_jpg": JPG[n], "target_jpg": JPG[n + 1]}
+        return sample(n, **images, before_txt=b"x", after_txt=b"y %d" % n)
+
+    raw = several(tmp_path / "raw", make)
+    message = refusal(raw)
+    assert "'0/0': 2 images, input.jpg, target.jpg; set corpus.image_field to one" in message
+    message = refusal(raw, image_field="target.jpg")
+    assert "'0/0': 2 texts, before.txt, after.txt; set corpus.caption_field to one" in message
+    fields = {"image_field": "target.jpg", "caption_field": "after.txt"}
+    corpus = read_all("webdataset", raw, **fields)
+    assert texts_of(corpus)["0/1.target.jpg"] == ["y 1"]
+    assert files_of(corpus)["0/1.target.jpg"] == JPG[2]
+
+
+def test_a_text_of_any_ending_can_be_chosen(tmp_path):
+    raw = several(tmp_path / "raw", lambda n: sample(n, jpg=JPG[n], cap=b"A dog."))
+    message = refusal(raw)
+    assert "no captions in 1 shards with 4 images; other members: 4 'cap'" in message
+    assert (
+        read_all("webdataset", raw, caption_field="cap").captions["text"].tolist() == ["A dog."] * 4
+    )
+
+
+def test_members_without_images_are_named_with_the_setting(tmp_path):
+    raw = several(tmp_path / "raw", lambda n: sample(n, npy=b"x", txt=b"A dog."))
+    with pytest.raises(WorkbenchError, match=r"other members: 4 'npy'") as caught:
+        read_all("webdataset", raw, image_field="jpg", caption_field="none.txt")
+    assert "corpus.image_field" in caught.value.hint
+
+
+def test_names_with_dots_of_their_own_are_cut_at_the_last(tmp_path):
+    raw = several(tmp_path / "raw", lambda n: sample(f"a/photo.{n}", jpg=JPG[n], txt=b"%d" % n))
+    corpus = read_all("webdataset", raw)
+    assert texts_of(corpus) == {
+        f"0/a/photo.{n}.jpg": [str(n)] for n in corpus.images["image_id"].str[-5].astype(int)
+    }
+    assert len(corpus.images) == 4
+
+
+def test_endings_that_differ_in_their_case_alone_do_not_hide_each_other(tmp_path, capsys):
+    raw = several(tmp_path / "raw", lambda n: [(f"{n}.JPG", JPG[n]), (f"{n}.TXT", b"x")])
+    assert set(read_all("webdataset", raw).images["image_id"]) == {f"0/{n}.JPG" for n in range(4)}
+    shutil.rmtree(tmp_path / "out")
+    write_tar(
+        raw / "0.tar",
+        [m for n in range(4) for m in (*sample(n, jpg=JPG[n], txt=b"x"), (f"{n}.JPG", b""))],
+    )
+    assert files_of(read_all("webdataset", raw))["0/1.jpg"] == JPG[1]
+    assert "members of other kinds: 4 'JPG'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ({"sentences": [{"raw": "x"}, {"raw": "y"}]}, ["x", "y"]),
+        ({"title": "x"}, ["x"]),
+        ({"caption": '["x", "y"]'}, ["x", "y"]),
+    ],
+)
+def test_captions_in_json_as_in_cells(tmp_path, value, texts):
+    raw = several(
+        tmp_path / "raw", lambda n: sample(n, jpg=JPG[n], json=json.dumps(value).encode())
+    )
+    assert list(texts_of(read_all("webdataset", raw)).values()) == [texts] * 4
+
+
+def test_shards_are_known_by_images_and_texts_in_them(raw):
+    """A tar of images alone lies beside many a captions.txt; img2dataset writes parquet, too."""
+    (found,) = webdataset_reader.recognise(list_folder(raw))
+    assert (len(found.files), found.has_splits) == (4, True)
+    write_tar(raw / "images" / "all.tar", [(f"{n}.jpg", JPG[n]) for n in range(3)])
+    (raw / "images" / "no.tar").write_bytes(b"no tar")
+    assert webdataset_reader.recognise(list_folder(raw)) == [found]
+    (raw / "more").mkdir()
+    (raw / "more" / "0.tar").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    assert "more/0.tar" in webdataset_reader.recognise(list_folder(raw))[0].files
+    assert "pointer of git-lfs" in refusal(raw, annotations="more")
+
+
+def test_a_compressed_shard_without_its_ending_is_named_with_a_way_out(raw):
+    path = raw / "test-000000.tar"
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(WorkbenchError, match="packed by gzip") as caught:
+        read_all("webdataset", raw)
+    subprocess.run(caught.value.hint.removeprefix("unpack it: "), shell=True, check=True)
+    assert len(read_all("webdataset", raw).images) == 5
+
+
+def test_compressed_shards_are_named_and_can_be_unpacked(raw):
+    path = raw / "test-000000.tar"
+    with gzip.open(f"{path}.gz", "wb") as stream:
+        stream.write(path.read_bytes())
+    path.unlink()
+    assert "test-000000.tar.gz" in webdataset_reader.recognise(list_folder(raw))[0].files
+    with pytest.raises(WorkbenchError, match=r"not read: test-000000\.tar\.gz") as caught:
+        read_all("webdataset", raw)
+    command = shlex.split(caught.value.hint.removeprefix("unpack them: "))
+    assert command == ["gunzip", str(raw / "test-000000.tar.gz")]
+    subprocess.run(command, check=True)
+    assert len(read_all("webdataset", raw).images) == 5
+
+
+def test_equal_photographs_of_a_split_are_one_group(raw):
+    broken(raw, ("1.jpg", JPG[0]), ("1.txt", b"x"))
+    groups = read_all("webdataset", raw).images.set_index("image_id")["group"]
+    assert groups["train-000002/1.jpg"] == groups["train-000000/0001.jpg"]
+
+
+def test_a_look_writes_no_image(raw):
+    before = sorted(raw.parent.rglob("*"))
+    source = webdataset_reader.read(raw, raw.parent / "out", replace(options(), look=True))
+    assert len(source.images) == 5
+    assert sorted(raw.parent.rglob("*")) == before
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=150)

@@ -3,34 +3,15 @@
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
 from commands import refusal
-from corpora import CAPTIONS, IMAGES
+from external_cases import a_corpus, written
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores import external
-from pipeline.scores.external import Pairs, write_external
-from pipeline.scores.file import read_scores
-from pipeline.scores.params import ExternalConfig
-from pipeline.storage.groups import GroupFile
+from pipeline.scores.external import write_external
 
-SIZES = {"train": 5, "val": 3, "test": 4}
 RANDOM = np.random.default_rng(7)
-
-
-def a_corpus(sizes=SIZES, per_image=2):
-    images = [
-        [f"{split}{n}.jpg", f"{split}{n}.jpg", split, f"{split}{n}.jpg", 8, 8, "0" * 64]
-        for split, count in sizes.items()
-        for n in range(count)
-    ]
-    captions = [
-        [f"{image[0]}#{n}", image[0], image[2], "a dog", ["dog"]]
-        for image in images
-        for n in range(per_image)
-    ]
-    return Pairs(pd.DataFrame(images, columns=IMAGES), pd.DataFrame(captions, columns=CAPTIONS))
 
 
 CORPUS = a_corpus()
@@ -38,13 +19,6 @@ WHOLE = RANDOM.standard_normal((12, 24)).astype(np.float32)
 PICTURES = RANDOM.standard_normal((12, 6))
 TEXTS = RANDOM.standard_normal((24, 6))
 TEST, VAL = (slice(8, 12), slice(16, 24)), (slice(5, 8), slice(10, 16))
-
-
-def written(folder, corpus=CORPUS, **settings):
-    config = ExternalConfig.model_validate({"folder": str(folder), **settings})
-    write_external(folder / "out.h5", config.files, config.similarity, corpus)
-    splits = GroupFile(folder / "out.h5").layouts
-    return {split: read_scores(folder / "out.h5", split) for split in splits}
 
 
 def save_ids(path, table, key, order):

@@ -74,6 +74,8 @@ def test_stop_words_are_chosen_by_name_or_of_a_file(tmp_path):
     path = tmp_path / "stop.txt"
     path.write_bytes("\ufeff# ours\nThe\r\n\n  of  # a comment\nété".encode())
     assert stop_words(str(path)) == {"the", "of", "été"}
+    path.write_text("L\u2019\ne\u0301te\u0301\n\u0130le", encoding="utf-8")
+    assert stop_words(str(path)) == {"l'", "été", "ile"}  # as words of captions are written
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.words import files as vector_files
-from pipeline.words.vectors import read_vectors, train_vectors
+from pipeline.words.vectors import codings, read_vectors, train_vectors
 
 on_disk = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -199,6 +199,34 @@ def test_the_first_spelling_that_the_file_has_wins(tmp_path, form):
         assert not read_vectors(source, tmp_path / "v", cases).respelt
 
 
+# What a file has, and the word of captions that it stands for.
+CODINGS = {
+    "l'": "l'",
+    "dell\u2019": "dell'",
+    "a\u0300": "\u00e0",
+    "\u09ae\u09c7\u09df\u09c7": "\u09ae\u09c7\u09af\u09bc\u09c7",  # Bengali, its letter yya
+    "\u0926\u094c\u095c\u0924\u093e": "\u0926\u094c\u0921\u093c\u0924\u093e",  # Hindi, rra
+    '\u05e6\u05d4"\u05dc': "\u05e6\u05d4\u05f4\u05dc",  # Hebrew, gershayim
+    "\u0434\u2019\u0430": "\u0434'\u0430",
+}
+
+
+@pytest.mark.parametrize("form", ["bin", "txt"])
+def test_words_are_found_in_other_codes_for_the_same_letters(tmp_path, form):
+    table = {word: np.array([number], np.float32) for number, word in enumerate(CODINGS, 2)}
+    source = write_as(form, table, tmp_path / "v")
+    found = read_vectors(source, tmp_path / "v", CODINGS.values())
+    assert_same(found, {word: table[spelling] for spelling, word in CODINGS.items()})
+    assert found.respelt == {w: spelling for spelling, w in CODINGS.items() if w != spelling}
+
+
+def test_a_words_own_spelling_comes_first(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("4 1\nd\u2019 1\nd' 2\n\u2019s 3\n'S 4\n", encoding="utf-8")
+    found = read_vectors("word2vec_text", path, ["d'", "'s"])
+    assert_same(found, {"d'": np.array([2], np.float32)})  # English words as they always were
+
+
 def test_only_the_spelling_that_is_taken_has_to_be_finite(tmp_path):
     path = tmp_path / "v.txt"
     path.write_text("4 2\nDOG nan 1\ndog 1 2\nCat nan 1\nCAT 3 4\n")
@@ -224,7 +252,7 @@ def test_the_background_is_other_words(tmp_path, table, form, size, seed, other_
     found = read_vectors(source, tmp_path / "v", wanted, **options)
     cases = [{w, w.lower(), w.capitalize(), w.upper()} if other_cases else {w} for w in wanted]
     others = {f"#{i}": row for i, row in enumerate(table.values(), 1)} | table
-    fitting = table.keys() - set().union(*cases)
+    fitting = table.keys() - {coding for word in set().union(*cases) for coding in codings(word)}
     assert_same(found, {word: table[word] for word in wanted})
     assert len(set(found.background.names)) == min(size, len(fitting))
     for name, row in zip(found.background.names, found.background.vectors, strict=True):

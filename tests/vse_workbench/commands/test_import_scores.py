@@ -84,6 +84,13 @@ def test_arguments_are_the_keys_of_an_item():
     assert matrices_of((one, other), None, "dot") == {"images": one, "captions": other}
 
 
+def test_one_folder_of_clip_retrieval_stands_for_both_files(tmp_path):
+    for name in ("img_emb", "text_emb"):
+        (tmp_path / name).mkdir()
+    both = {"images": tmp_path, "captions": tmp_path}
+    assert matrices_of((tmp_path,), None, "dot") == both
+
+
 WRONG = {
     "a model": (["my.npy", "--name", "scan"], "--name 'scan': a stage of dvc.yaml writes scan.h5"),
     "a path": (["my.npy", "--name", "../x"], "--name '../x': a name has letters, digits"),

@@ -66,12 +66,40 @@ def test_without_ids_the_captions_say_which_image_it_is(tmp_path: Path, case, pe
     for path in (tmp_path / "scan").glob("*_ids.txt"):
         path.unlink()
     check(images, regions, tmp_path / "scan", captions)
-    with pytest.raises(WorkbenchError, match="--captions"):
+    with pytest.raises(WorkbenchError, match="nothing says which images these are"):
         ScanRegions(tmp_path / "scan", ImportCorpus(images))
     lines = (tmp_path / "scan/dev_caps.txt").read_text().splitlines(keepends=True)
     (tmp_path / "scan/dev_caps.txt").write_text("".join([lines[-1], *lines[1:-1], lines[0]]))
     with pytest.raises(WorkbenchError, match=r"dev_caps\.txt, line 1: not caption 1 of val0\.png"):
         ScanRegions(tmp_path / "scan", ImportCorpus(images, captions))
+
+
+def test_unknown_ids_give_way_to_captions_in_the_order_of_the_corpus(tmp_path, case, capsys):
+    images, regions, _ = case
+    captions = exported(case, tmp_path / "scan")
+    for path in (tmp_path / "scan").glob("*_ids.txt"):
+        count = len(path.read_text().splitlines())
+        path.write_text("".join(f"{100 + row}\n" for row in range(count)))
+    check(images, regions, tmp_path / "scan", captions)
+    assert "train_ids.txt: unknown ids; the captions are those of" in capsys.readouterr().err
+    with pytest.raises(WorkbenchError, match=r"train_ids.txt: ids of the corpus without a row"):
+        ScanRegions(tmp_path / "scan", ImportCorpus(images))
+
+
+def test_captions_in_other_letters_are_compared_too(tmp_path: Path, case) -> None:
+    images, regions, _ = case
+    captions = exported(case, tmp_path / "scan")
+    for path in (tmp_path / "scan").glob("*_ids.txt"):
+        path.unlink()
+    for path in (tmp_path / "scan").glob("*_caps.txt"):
+        lines = path.read_text().splitlines()
+        path.write_text("".join(f"кот {line.split()[1][5:]} {line.split()[2]}\n" for line in lines))
+    texts = [f"Кот {words[1][5:]}, {words[2]} ." for words in captions["tokens"]]
+    tokens = [["кот", words[1][5:], words[2]] for words in captions["tokens"]]
+    check(images, regions, tmp_path / "scan", captions.assign(text=texts, tokens=tokens))
+    other = [text.replace("Кот", "Пёс") for text in texts]
+    with pytest.raises(WorkbenchError, match="nothing says which images"):
+        check(images, regions, tmp_path / "scan", captions.assign(text=other, tokens=[[]] * 60))
 
 
 def test_ids_may_be_given_for_each_caption(tmp_path: Path, case) -> None:

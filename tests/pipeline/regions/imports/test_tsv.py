@@ -9,7 +9,6 @@ from region_cases import WIDTH, encoded, sample, tsv_fields, world, write_tsv
 
 from pipeline.regions.file import ImageRegions, region_datasets
 from pipeline.regions.imports import ImportCorpus, import_regions, imported_slots
-from pipeline.regions.imports.ids import ImageMatcher
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, FeatureWriter
@@ -153,28 +152,71 @@ def test_a_header_and_an_empty_folder_are_said_plainly(tmp_path: Path, case) -> 
         TsvRegions(tmp_path / "images", ImportCorpus(images))
 
 
-def test_ids_match_by_name_by_stem_and_by_the_number_of_coco() -> None:
-    names = [
-        "val2014/COCO_val2014_000000391895.jpg",
-        "000000000042.jpg",
-        "1000092795.jpg",
-        "a/same.jpg",
-        "b/same.jpg",
-        "1000092796",
+def lxmert_fields(name: str, one: ImageRegions, kind: str = "<i8") -> list[bytes]:
+    """LXMERT's ten columns: the height first, classes and confidences before the boxes."""
+    width, height = one.size
+    return [
+        name.encode(),
+        b"%d" % height,
+        b"%d" % width,
+        encoded(one.objects, kind),
+        encoded(one.confidences),
+        encoded(one.attributes, kind),
+        encoded(one.attribute_confidences),
+        b"%d" % len(one.features),
+        encoded(one.boxes),
+        encoded(one.features),
     ]
-    matcher = ImageMatcher(names)
-    expected = {
-        "391895": [0],
-        "COCO_val2014_000000391895": [0],
-        "42": [1],
-        "1000092795": [2],
-        "a/same.jpg": [3],
-        "same": [3, 4],
-        "1000092796": [5],
-        "95": [],
-        "": [],
-        "²": [],
-    }
-    assert {name: matcher.rows(name) for name in expected} == expected
-    with pytest.raises(WorkbenchError, match=r"same \(one of a/same.jpg, b/same"):
-        matcher.match(["same"], "file")
+
+
+def with_classes(one: ImageRegions, seed: int) -> ImageRegions:
+    random = np.random.default_rng(seed)
+    count = len(one.features)
+    return replace(
+        one,
+        objects=random.integers(0, 1600, count),
+        attributes=random.integers(0, 400, count),
+        confidences=random.random(count).astype(np.float32),
+        attribute_confidences=random.random(count).astype(np.float32),
+    )
+
+
+@pytest.mark.parametrize("kind", ["<i8", "<i4"])
+def test_lxmert_files_keep_boxes_and_classes(tmp_path: Path, case, kind: str) -> None:
+    images, regions, _ = case
+    named = [with_classes(one, seed) for seed, one in enumerate(regions)]
+    pairs = zip(images["image_id"], named, strict=True)
+    rows = [lxmert_fields(name.removesuffix(".png"), one, kind) for name, one in pairs]
+    write_tsv(tmp_path / "r_obj36.tsv", rows[::-1])
+    file = imported(images, tmp_path / "r_obj36.tsv", tmp_path / "out.h5")
+    for row, one in enumerate(named):
+        count = len(one.features)
+        assert tuple(file.read([row], "sizes")[0]) == one.size
+        assert file.read([row], "boxes")[0, :count].tobytes() == one.boxes.tobytes()
+        assert file.read([row])[0, :count].astype("f4").tobytes() == one.features.tobytes()
+        for name in ("objects", "attributes", "confidences", "attribute_confidences"):
+            np.testing.assert_array_equal(file.read([row], name)[0, :count], getattr(one, name))
+            assert (file.read([row], name)[0, count:] <= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        (3, encoded(np.ones(9)), "objects_id hold 36 bytes; expected are 8 or 16"),
+        (3, encoded(np.ones(2, np.float32)), "objects_id has 1,065,353,216, which is no number"),
+        (4, encoded(np.ones(2), "<f8"), "objects_conf hold 16 bytes; expected are 8"),
+        (5, encoded(np.full(2, -1), "<i8"), "attrs_id has -1, which is no number of a class"),
+        (7, b"two", "num_boxes is b'two'"),
+    ],
+)
+def test_faults_of_lxmert_files_are_named(tmp_path, case, column, value, words) -> None:
+    images, regions, _ = case
+    one = with_classes(regions[0], 0)
+    one = ImageRegions(one.size, *(np.repeat(v[:1], 2, 0) for v in list(vars(one).values())[1:]))
+    row = lxmert_fields("train0", one)
+    row[column] = value
+    write_tsv(tmp_path / "r.tsv", [row])
+    alone = images[:1].reset_index(drop=True)
+    with pytest.raises(WorkbenchError, match=words) as error:
+        imported(alone, tmp_path / "r.tsv", tmp_path / "out.h5")
+    assert f"{tmp_path / 'r.tsv'}, line 1" in error.value.message

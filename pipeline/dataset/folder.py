@@ -1,0 +1,111 @@
+"""The files below a folder of the user, listed once for all who ask.
+
+Links are followed, because datasets are often kept as links to a shared disk. Hidden files and
+folders, and what macOS puts into zip files (`__MACOSX`), are passed over.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+
+from pipeline.runtime.errors import WorkbenchError
+
+MOST_FILES = 5_000_000
+DEEPEST = 12  # folders below the root; a link to a folder above its own would never end
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder and all files below it.
+
+    files: the names of the files in every folder, by the folder's path inside the root with
+        slashes; "" is the root itself. A folder without files is there, too.
+    """
+
+    root: Path
+    files: dict[str, frozenset[str]]
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths of all files inside the root, shallow ones first, each folder's in order."""
+        for folder in sorted(self.files, key=lambda path: (depth(path), path)):
+            for name in sorted(self.files[folder]):
+                yield joined(folder, name)
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a path inside the root, with slashes, is a file."""
+        folder, _, name = str(path).rpartition("/")
+        return name in self.files.get(folder, ())
+
+    def matching(self, *patterns: str, deepest: int = DEEPEST) -> list[str]:
+        """Paths of files whose name matches one of some globs.
+
+        Args:
+            patterns: globs of file names in lower case; names are compared in lower case.
+            deepest: the most folders between the root and the file.
+
+        Returns:
+            Paths inside the root, shallow ones first.
+        """
+        if not patterns:
+            return []
+        matches = re.compile("|".join(map(translate, patterns))).match
+        found = []
+        for folder in sorted(self.files, key=lambda path: (depth(path), path)):
+            if depth(folder) <= deepest:
+                names = sorted(name for name in self.files[folder] if matches(name.lower()))
+                found += [joined(folder, name) for name in names]
+        return found
+
+
+def list_folder(root: Path) -> Folder:
+    """List all files below a folder; WorkbenchError where there are more than MOST_FILES."""
+    files: dict[str, frozenset[str]] = {}
+    total = 0
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        names, folders = _entries(root / folder)
+        files[folder] = frozenset(names)
+        total += len(names)
+        if total > MOST_FILES:
+            raise WorkbenchError(
+                f"{root}: more than {MOST_FILES:,} files below it",
+                "set raw to the folder of the dataset alone",
+            )
+        if depth(folder) < DEEPEST:
+            waiting += [joined(folder, name) for name in folders]
+    return Folder(root, files)
+
+
+def _entries(path: Path) -> tuple[list[str], list[str]]:
+    """The names of the files and of the folders in a folder, without hidden ones."""
+    names: list[str] = []
+    folders: list[str] = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == "__MACOSX":
+                continue
+            if not entry.is_dir():
+                names.append(entry.name)
+            elif not entry.is_symlink() or not _is_above(entry.path, path):
+                folders.append(entry.name)
+    return names, folders
+
+
+def _is_above(link: str, folder: Path) -> bool:
+    """Whether a link in a folder leads to this folder or to one above it."""
+    target = os.path.realpath(link)
+    return any(os.path.realpath(place) == target for place in (folder, *folder.parents))
+
+
+def joined(folder: str, name: str) -> str:
+    """A name in a folder, both inside the same root; folder: "" for the root."""
+    return f"{folder}/{name}" if folder else name
+
+
+def depth(folder: str) -> int:
+    """How many folders lie between the root and what is in `folder`: 0 for the root itself."""
+    return folder.count("/") + 1 if folder else 0

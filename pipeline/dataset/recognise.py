@@ -1,0 +1,282 @@
+"""Which files of a folder a reader can read, told by what is in them, and which ones it reads.
+
+A reader offers `recognise(folder) -> list[Found]`. It looks at the beginning of a file alone, so
+that a folder with many large files is known in a second; `read` then names every fault.
+"""
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.dataset.folder import Folder, depth
+from pipeline.dataset.locate import is_among, stems_of
+from pipeline.dataset.source import Options, find_in_raw, require_folder
+from pipeline.dataset.splits import split_in_path, without_split
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import decode_text
+
+LOOKED_AT = 1 << 20  # bytes at the beginning of a file
+LONGEST_KEY = 256  # bytes of a key of JSON and of the blanks up to its list
+MOST_IN_FOLDER = 100  # annotation files; more are one for each image
+MOST_FILES = 400  # annotation files in all
+MOST_NAMES = 100  # images of a file that are looked for, to see whether its images are there
+PERSON_PATHS = ("file_path", "img_path")  # keys of an image in CUHK-PEDES' form
+_LIST = re.compile(r'(?:^\s*|"(\w+)"\s*:\s*)\[\s*(?=\{)')
+
+
+@dataclass(frozen=True)
+class Found:
+    """Files that one reader can read together.
+
+    files: their paths inside the folder. names: some images as the files name them, empty where
+    the images are inside the files. has_splits: whether they say, or their names say, which images
+    are for test. is_published: whether they have the names that the dataset's authors gave them.
+    """
+
+    files: tuple[str, ...]
+    names: tuple[str, ...] = field(default=(), repr=False)
+    has_splits: bool = False
+    is_published: bool = False
+
+    def __str__(self) -> str:
+        return listing(self.files, 3)
+
+
+Recogniser = Callable[[Folder], list[Found]]
+
+
+def quality(found: Found, stems: set[str]) -> tuple[bool, int, bool, bool]:
+    """How good a find is, larger is better: images that are there come first, then what lies
+    further up, then splits, then a published name.
+
+    Args:
+        found: the find.
+        stems: `stems_of` the folder.
+    """
+    are_there = not found.names or any(is_among(name, stems) for name in found.names)
+    deepest = max(depth(file.rpartition("/")[0]) for file in found.files)
+    return are_there, -deepest, found.has_splits, found.is_published
+
+
+def annotation_files(
+    raw: Path,
+    options: Options,
+    folder: Folder,
+    recognise: Recogniser,
+    expected: str,
+    published: Sequence[str] = (),
+) -> Found:
+    """The files that a reader reads: those that corpus.annotations names, or the best it knows.
+
+    Args:
+        raw: the user's folder.
+        options: corpus.annotations, a file or a folder inside `raw`, or null.
+        folder: the files of `raw`.
+        recognise: the reader's.
+        expected: what the reader can read, for messages.
+        published: globs, in lower case, of the names that the dataset's authors gave their files.
+
+    Returns:
+        One find. A file that is named is taken whatever is in it, and where there is nothing better
+        one that has a published name, or is the only one with the ending of these: reading says
+        what is wrong with it.
+
+    Raises:
+        WorkbenchError: no such file, none that the reader knows, or several that are equally good.
+    """
+    require_folder(raw)
+    stems = stems_of(folder)
+    name = options.corpus.annotations
+    if name is not None:
+        path = find_in_raw(raw, name, "corpus.annotations")
+        name = name.rstrip("/")
+        if path.is_file():
+            alone = Folder(raw, {name.rpartition("/")[0]: frozenset([path.name])})
+            return next(iter(recognise(alone)), Found((name,)))
+        inside = {
+            place: files
+            for place, files in folder.files.items()
+            if place == name or place.startswith(name + "/")
+        }
+        folder = Folder(raw, inside)
+    finds = recognise(folder)
+    if not finds:
+        others = few_files(folder, *{f"*{Path(name).suffix}" for name in published})
+        meant = folder.matching(*published) or (others if len(others) == 1 else [])
+        if meant:
+            return Found((meant[0],))
+        among = f", among {listing(others, 5)}" if others else ""
+        place = raw if name is None else raw / name
+        raise WorkbenchError(
+            f"{place}: no annotation file; looked for {expected}{among}",
+            "set raw to the folder that holds it; to see what a folder holds: vse look FOLDER",
+        )
+    finds.sort(key=lambda find: quality(find, stems), reverse=True)
+    best = [find for find in finds if quality(find, stems) == quality(finds[0], stems)]
+    if len(best) > 1:
+        raise WorkbenchError(
+            f"{raw}: several annotation files: {listing(best)}",
+            f"choose one with corpus.annotations in params.yaml, such as {best[0].files[0]}",
+        )
+    return finds[0]
+
+
+def few_files(folder: Folder, *patterns: str) -> list[str]:
+    """Files of a folder that may be annotations: not one for each image.
+
+    Args:
+        folder: the files of the user's folder.
+        patterns: globs of file names in lower case.
+
+    Returns:
+        The first MOST_IN_FOLDER paths of every folder, shallow ones first, MOST_FILES in all; any
+        other file must be named by corpus.annotations.
+    """
+    numbers: Counter[str] = Counter()
+    found = []
+    for file in folder.matching(*patterns):
+        place = file.rpartition("/")[0]
+        numbers[place] += 1
+        if numbers[place] <= MOST_IN_FOLDER:
+            found.append(file)
+    return found[:MOST_FILES]
+
+
+def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
+    """Files that belong together: those of one folder whose names differ in their split alone.
+
+    Args:
+        files: paths inside the folder.
+
+    Returns:
+        Groups of files, `a_train.json` and `a_test.json` in one; a file whose name says no split,
+        or the same as another's, is a group of its own.
+    """
+    groups: dict[str, list[str]] = defaultdict(list)
+    alone: list[tuple[str, ...]] = []
+    for file in files:
+        if split_in_path(file) is None:
+            alone.append((file,))
+        else:
+            groups[without_split(file)].append(file)
+    for own in groups.values():
+        different = {split_in_path(file) for file in own}
+        if len(different) == len(own):
+            alone.append(tuple(own))
+        else:
+            alone += [(file,) for file in own]
+    return alone
+
+
+def head(path: Path) -> str:
+    """The beginning of a file as text (`decode_text`); empty where it is none, or no file that can
+    be read."""
+    data = next(_blocks(path), b"")
+    for cut in range(4):  # the last character may be cut
+        try:
+            return decode_text(data[: len(data) - cut])
+        except UnicodeDecodeError:
+            continue
+    return ""
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """A file in blocks of LOOKED_AT bytes; none of a pipe, a broken link or what may not be read:
+    a look at a folder stops for none of them."""
+    with suppress(OSError):
+        if path.is_file():
+            with open(path, "rb") as file:
+                while block := file.read(LOOKED_AT):
+                    yield block
+
+
+def first_records(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The first record of each list of records in a JSON file that its beginning shows.
+
+    Args:
+        path: a JSON file, or one with a JSON record on each line.
+
+    Returns:
+        By the list's key ("" for a file that is a list, or has a record on each line) its first
+        record; empty where the file is none of these.
+    """
+    text = head(path)
+    records: dict[str, Mapping[str, Any]] = {}
+    if text.lstrip().startswith("{") and "\n" in text.strip():
+        record = _decoded(text, text.index("{"))
+        rest = text[text.index("{") :].split("\n")  # a caption may have other ends of lines
+        if record and _decoded(rest[0], 0) == record:
+            records[""] = record
+            return records
+    for match in _LIST.finditer(text):
+        name = match[1] or ""
+        if name not in records:
+            record = _decoded(text, match.end())
+            if record:
+                records[name] = record
+        if name == "" or len(records) > 8:
+            break
+    return records
+
+
+def _decoded(text: str, start: int) -> Mapping[str, Any]:
+    """The JSON object that begins at a place of a text; empty where it is cut or none."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_person(record: Mapping[str, Any]) -> bool:
+    """Whether a record is one of a person's image (CUHK-PEDES' form), not of any photograph."""
+    has_path = any(isinstance(record.get(key), str) for key in PERSON_PATHS)
+    return has_path and type(record.get("id")) is int and isinstance(record.get("captions"), list)
+
+
+def values_in_head(path: Path, key: str) -> tuple[str, ...]:
+    """The first texts that a key has in the beginning of a JSON file, such as names of images.
+
+    Args:
+        path: a JSON file.
+        key: of its records.
+
+    Returns:
+        MOST_NAMES different texts at most.
+    """
+    pattern = re.compile(rf'"{re.escape(key)}"\s*:\s*("(?:[^"\\\n]|\\.)*")')
+    values: dict[str, None] = {}
+    for match in pattern.finditer(head(path)):
+        with suppress(ValueError):
+            values[json.loads(match[1])] = None
+        if len(values) == MOST_NAMES:
+            break
+    return tuple(values)
+
+
+def record_under(path: Path, key: str) -> Mapping[str, Any]:
+    """The first record of a list that may begin anywhere in a large JSON file.
+
+    Args:
+        path: a JSON file.
+        key: the list's key. Its first place in the file counts where records follow.
+
+    Returns:
+        The record; empty where the file has no such list, or its record is cut or none.
+    """
+    wanted = re.compile(rb'"%s"\s*:\s*\[\s*(?=\{)' % re.escape(key.encode()))
+    blocks = _blocks(path)
+    kept = b""
+    for block in blocks:
+        window = kept + block
+        match = wanted.search(window)
+        if match is not None:
+            following = window[match.end() :] + next(blocks, b"")
+            return _decoded(following.decode("utf-8", errors="ignore"), 0)
+        kept = window[-LONGEST_KEY:]
+    return {}

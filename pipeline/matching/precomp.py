@@ -1,0 +1,258 @@
+"""The folders that VSE++, SCAN and their successors train on: {train,dev,test}_ims.npy, _caps.txt,
+_ids.txt.
+
+An array and a caption per line for each split. Which image a row shows is said by the ids file, and
+without one by the order: caption j describes image j // 5, or row j where both counts are equal
+because the array repeats each image for each of its captions. Order alone is not trusted: the
+captions must be those of the corpus, or those of Karpathy's file that lies nearby.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.arrays.npy import mapped_npy
+from pipeline.corpus.tables import SPLITS, in_split
+from pipeline.matching.annotations import (
+    annotated_images,
+    annotation_files,
+    folders_near,
+)
+from pipeline.matching.images import ImageMatcher
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import say
+from pipeline.runtime.text import read_text
+
+ARRAYS = "_ims.npy"
+FILES = {"train": ("train",), "val": ("dev", "val"), "test": ("testall", "test")}
+PARTS = {"train": ("train", "restval"), "val": ("val",), "test": ("test",)}  # of Karpathy's file
+NOT_WORDS = re.compile(r"[\W_]+")
+OTHER_DIMS = {
+    2: "regions, (N, R, D), are read with regions.source: scan_npy and regions.path",
+    3: "vectors of images, (N, D), are read with image_features.source: file and "
+    "image_features.file.path",
+}
+
+Captions = Sequence[Sequence[Sequence[str]]]  # of each image, of each caption its forms
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an image is in the arrays. rows: consecutive, several where the array repeats it."""
+
+    path: Path
+    values: np.ndarray  # (N, ...) of the array
+    rows: range
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}, row {self.rows.start:,}"
+
+
+@dataclass(frozen=True)
+class PrecompFolder:
+    """A folder and the corpus that it is read for. captions: None where they are not known; skip:
+    leave out other images, which the key `setting` of params.yaml does."""
+
+    path: Path
+    images: pd.DataFrame
+    captions: pd.DataFrame | None
+    skip: bool
+    setting: str
+
+    def places(self, dims: int) -> list[Place]:
+        """The place of every image of the corpus, in its order; dims: of the arrays."""
+        found: dict[str, Place] = {}
+        for split in (name for name in SPLITS if (self.images["split"] == name).any()):
+            prefix = self._prefix(split)
+            path = _array_path(prefix)
+            values = mapped_npy(path, dims, f"{OTHER_DIMS[dims]}: {self.path}")
+            rows = self._rows(prefix, len(values), split)
+            found |= {name: Place(path, values, at) for name, at in rows.items()}
+            most = max(map(len, rows.values()))
+            if most > 1:
+                say(f"{path}: each image stands there up to {most} times in a row, taken once")
+        return [found[name] for name in self.images["image_id"]]
+
+    def _prefix(self, split: str) -> Path:
+        for name in FILES[split]:
+            if _array_path(self.path / name).is_file():
+                return self.path / name
+        wanted = listing(f"{name}_ims.npy" for name in FILES[split])
+        raise WorkbenchError(
+            f"{self.path}: no {wanted} for split {split} of the corpus",
+            f"name the folder that holds {wanted}",
+        )
+
+    def _rows(self, prefix: Path, count: int, split: str) -> dict[str, range]:
+        """Rows of the array for each image of a split, from the ids or else from the captions."""
+        images = in_split(self.images, split)["image_id"].tolist()
+        lines = _lines(prefix.with_name(f"{prefix.name}_caps.txt"))
+        ids = _lines(prefix.with_name(f"{prefix.name}_ids.txt"))
+        if ids is not None:
+            return self._by_ids(prefix, _ids_of_rows(prefix, count, ids, lines), lines, split)
+        if lines is None:
+            raise WorkbenchError(f"{prefix}_ids.txt, {prefix}_caps.txt: neither is there")
+        order = Order(prefix, count, lines)
+        problem = self._problem(order, split)
+        if problem is None:
+            return order.rows(images)
+        return self._by_annotations(order, split, problem)
+
+    def _by_ids(
+        self, prefix: Path, ids: Sequence[str], lines: list[str] | None, split: str
+    ) -> dict[str, range]:
+        """From the ids; where no id is one of the corpus, from the captions, if they are in its
+        order."""
+        images = in_split(self.images, split)["image_id"].tolist()
+        where = f"{prefix}_ids.txt"
+        ranges = runs(ids, where)
+        names = list(ranges)
+        matcher = ImageMatcher(images, folders_near(self.path))
+        if lines and not matcher.finds(names):
+            order = Order(prefix, len(ids), lines)
+            if self._problem(order, split) is None:
+                say(f"{where}: unknown ids; the captions are those of the corpus, in its order")
+                return order.rows(images)
+        places = matcher.match(names, where, self.skip, self.setting)
+        return dict(zip(images, (ranges[names[index]] for index in places), strict=True))
+
+    def _problem(self, order: "Order", split: str) -> WorkbenchError | None:
+        """Why rows are not in the order of the corpus, None where their captions say that they
+        are."""
+        if self.captions is None:
+            return WorkbenchError("the captions of the corpus are not given")
+        images = in_split(self.images, split)["image_id"].tolist()
+        return order.problem(images, _forms_of(images, in_split(self.captions, split)))
+
+    def _by_annotations(
+        self, order: "Order", split: str, problem: WorkbenchError
+    ) -> dict[str, range]:
+        """From Karpathy's file nearby whose captions of the split are those of the folder."""
+        images = in_split(self.images, split)["image_id"].tolist()
+        problems = [problem.message]
+        for file in annotation_files(folders_near(self.path)):
+            every = annotated_images(file) or []
+            for parts in (PARTS[split], PARTS[split][:1]):
+                part = [image for image in every if image.split in parts]
+                names = [image.name for image in part]
+                other = order.problem(names, [image.captions for image in part])
+                if other is not None:
+                    problems.append(f"{file}: {other.message}")
+                    continue
+                say(f"{order.prefix}{ARRAYS}: its images are those of {file}, in its order")
+                rows = order.rows(names)
+                matcher = ImageMatcher(images, folders_near(self.path))
+                places = matcher.match(names, str(file), self.skip, self.setting)
+                return dict(zip(images, (rows[names[index]] for index in places), strict=True))
+        looked = "\n  ".join(dict.fromkeys(problems))
+        raise WorkbenchError(
+            f"{order.prefix}{ARRAYS}: nothing says which images these are: no "
+            f"{order.prefix.name}_ids.txt, and {looked}",
+            f"copy Karpathy's dataset_*.json of these images into {self.path}, or write "
+            f"{order.prefix.name}_ids.txt there: the image_id of each row, one a line",
+        )
+
+
+@dataclass(frozen=True)
+class Order:
+    """Rows and captions of an array without ids. count: rows; lines: captions."""
+
+    prefix: Path
+    count: int
+    lines: list[str]
+
+    def problem(self, images: Sequence[str], captions: Captions) -> WorkbenchError | None:
+        """Why image i is not shown by the i-th row or group of rows.
+
+        Args:
+            images: N names in the order of a split.
+            captions: N, in their order.
+
+        Returns:
+            None where the captions are those of the lines.
+        """
+        repeats = self.count // max(len(images), 1)
+        per_image = len(self.lines) // max(len(images), 1)
+        fits = (self.count, len(self.lines)) == (repeats * len(images), per_image * len(images))
+        if not fits or (repeats > 1 and len(self.lines) != self.count):
+            return WorkbenchError(
+                f"{self.prefix}{ARRAYS}: {self.count:,} rows and {len(self.lines):,} captions, "
+                f"but {len(images):,} images of this split"
+            )
+        for number, line in enumerate(self.lines):
+            index = number % per_image
+            own = captions[number // per_image]
+            if index >= len(own) or _plain(line) not in map(_plain, own[index]):
+                return WorkbenchError(
+                    f"{self.prefix}_caps.txt, line {number + 1:,}: not caption {index + 1} of "
+                    f"{images[number // per_image]}: {line[:80]!r}"
+                )
+        return None
+
+    def rows(self, images: Sequence[str]) -> dict[str, range]:
+        """The rows of each image where there is no problem."""
+        repeats = self.count // len(images)
+        return {name: range(i * repeats, (i + 1) * repeats) for i, name in enumerate(images)}
+
+
+def runs(names: Sequence[str], where: str) -> dict[str, range]:
+    """Consecutive places of each name; WorkbenchError for a name that comes back later."""
+    ranges: dict[str, range] = {}
+    back = []
+    for row, name in enumerate(names):
+        if name not in ranges:
+            ranges[name] = range(row, row + 1)
+        elif ranges[name].stop == row:
+            ranges[name] = range(ranges[name].start, row + 1)
+        else:
+            back.append(name)
+    if back:
+        raise WorkbenchError(f"{where}: ids more than once: {listing(dict.fromkeys(back))}")
+    return ranges
+
+
+def is_precomp(folder: Path) -> bool:
+    """Whether a folder has arrays of this kind."""
+    return any(folder.glob(f"*{ARRAYS}"))
+
+
+def _array_path(prefix: Path) -> Path:
+    return prefix.with_name(f"{prefix.name}{ARRAYS}")
+
+
+def _ids_of_rows(prefix: Path, count: int, ids: list[str], lines: list[str] | None) -> list[str]:
+    """An id for each of the rows, where the file has one for each of the captions."""
+    if len(ids) != count:
+        per_caption = lines is not None and len(ids) == len(lines)
+        repeats = len(ids) // count
+        if not per_caption or any(ids[i] != ids[i - i % repeats] for i in range(len(ids))):
+            raise WorkbenchError(
+                f"{prefix}_ids.txt: {len(ids):,} ids for {count:,} rows of the array"
+            )
+        ids = ids[::repeats]
+    return [line.strip() for line in ids]
+
+
+def _forms_of(images: Sequence[str], captions: pd.DataFrame) -> Captions:
+    """Captions of each image as written and as tokens."""
+    forms: dict[str, list[list[str]]] = {name: [] for name in images}
+    columns = (captions["image_id"], captions["text"], captions["tokens"])
+    for name, text, tokens in zip(*columns, strict=True):
+        if name in forms:
+            forms[name].append([text, " ".join(tokens)])
+    return list(forms.values())
+
+
+def _plain(text: str) -> str:
+    """A caption without what tokenisers change: case, blanks and punctuation."""
+    return NOT_WORDS.sub("", text.lower())
+
+
+def _lines(path: Path) -> list[str] | None:
+    # Not splitlines: captions hold characters that it takes for line ends.
+    return read_text(path).rstrip("\r\n").split("\n") if path.is_file() else None

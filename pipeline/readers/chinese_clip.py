@@ -1,0 +1,320 @@
+"""Chinese-CLIP's form: `train_imgs.tsv` with images in base64, `train_texts.jsonl` with texts.
+
+MUGE, Flickr30k-CN and COCO-CN are published in it, MUGE with other names of its keys. A text may be
+of several images.
+"""
+
+import base64
+import binascii
+import io
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import pandas as pd
+
+from pipeline.dataset.extracted import ExtractedImages
+from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.recognise import Found, head
+from pipeline.dataset.shards import (
+    Caption,
+    Gathered,
+    Shard,
+    is_stand_in,
+    read_shards,
+    require_content,
+    require_splits,
+)
+from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
+from pipeline.dataset.splits import split_in_path
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.first_bytes import first_bytes
+from pipeline.runtime.text import Problems, is_text
+
+TEXT_KEYS = ("text", "query_text")
+TEXT_ID_KEYS = ("text_id", "query_id")
+IMAGE_IDS_KEYS = ("image_ids", "item_ids")
+LONGEST_TEXT = 1 << 20  # bytes of a line with a text and its ids
+_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?[^\t\r\n]{1,256}\t[A-Za-z0-9+/_-]{32}")
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
+@dataclass
+class _Part:
+    """The files of one split: tables of images, and texts."""
+
+    images: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are both."""
+        return bool(self.images and self.texts)
+
+
+class _Text(NamedTuple):
+    """A text, its id, and the ids of the images that it is of."""
+
+    text_id: str
+    text: str
+    image_ids: tuple[str, ...]
+
+
+class _Named(NamedTuple):
+    """The texts of a split, and of each the image that is its own."""
+
+    split: str | None
+    texts: Sequence[_Text]
+    owners: Sequence[str]
+
+    @property
+    def prefix(self) -> str:
+        """What stands before all ids."""
+        return "" if self.split is None else f"{self.split}/"
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """Tables of images in base64 with texts that name them in the same folder."""
+    parts = {key: part for key, part in _parts(folder).items() if part.is_whole}
+    files = [file for part in parts.values() for file in (*part.images, *part.texts)]
+    return [Found(tuple(files), has_splits=any(split for _, split in parts))] if files else []
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read images and texts below raw: image_id is `<split>/<id>`, caption_id `<split>/<text_id>`.
+
+    The image of a text is the first of its images that has no text yet, else its first one; the
+    others are its further positives. Texts without an image (the test texts of MUGE) and images
+    without a text are left out.
+    """
+    all_parts = _parts(_chosen(raw, options.corpus.annotations))
+    parts = {key: part for key, part in all_parts.items() if part.is_whole}
+    alone = [
+        file
+        for part in all_parts.values()
+        if not part.is_whole
+        for file in (*part.images, *part.texts)
+    ]
+    if not parts:
+        raise WorkbenchError(
+            f"{raw}: no table of images in base64 (train_imgs.tsv) with texts that name them "
+            "(train_texts.jsonl) beside it",
+            "set raw to the folder that holds them",
+        )
+    shards = {
+        Shard(raw / part.images[0], place, split): part for (place, split), part in parts.items()
+    }
+    require_splits(raw, list(shards))
+    further: list[tuple[str, str]] = []
+    known: set[str] = set()
+
+    def read_part(
+        shard: Shard, folder: ExtractedImages, gathered: Gathered, config: CorpusConfig
+    ) -> None:
+        part = shards[shard]
+        texts = _texts(raw, part.texts, gathered)
+        named = _Named(shard.split, texts, _owners(texts))
+        _read_images(raw, part.images, named, folder, gathered)
+        twice: list[str] = []
+        for text, owner in zip(texts, named.owners, strict=True):
+            own_id = f"{named.prefix}{text.text_id}"
+            if own_id in known:
+                twice.append(own_id)
+            known.add(own_id)
+            gathered.captions.append(Caption(named.prefix + owner, text.text, own_id=own_id))
+            others = (name for name in text.image_ids if name != owner)
+            further.extend((own_id, named.prefix + name) for name in others)
+        problems = Problems(listing(part.texts))
+        problems.add("text ids more than once", map(ascii, dict.fromkeys(twice)))
+        problems.raise_if_any()
+
+    source = read_shards(raw, out, options, list(shards), "", read_part)
+    remarks = source.remarks
+    if alone:
+        remarks = (
+            f"passed over, without texts or images of their split: {listing(alone)}",
+            *remarks,
+        )
+    table = pd.DataFrame(further, columns=["caption_id", "image_id"]) if further else None
+    return replace(source, positives=table, remarks=remarks)
+
+
+def _chosen(raw: Path, name: str | None) -> Folder:
+    """The files of raw, or of the folder in it that corpus.annotations names."""
+    require_folder(raw)
+    folder = list_folder(raw)
+    if name is None:
+        return folder
+    find_in_raw(raw, name, "corpus.annotations")
+    inside = f"{name.rstrip('/')}/"
+    files = {at: own for at, own in folder.files.items() if f"{at}/".startswith(inside)}
+    return Folder(raw, files)
+
+
+def _parts(folder: Folder) -> dict[tuple[str, str | None], _Part]:
+    """The files that belong together, by their folder and split."""
+    parts: dict[tuple[str, str | None], _Part] = defaultdict(_Part)
+    for file in folder.matching("*.tsv"):
+        if _holds_images(folder.root / file):
+            parts[file.rpartition("/")[0], split_in_path(file)].images.append(file)
+    for file in folder.matching("*.jsonl") if parts else []:
+        if _holds_texts(folder.root / file):
+            parts[file.rpartition("/")[0], split_in_path(file)].texts.append(file)
+    return dict(parts)
+
+
+def _holds_images(path: Path) -> bool:
+    """Whether a file begins with an id, a tab and base64, or lies in another one's place."""
+    try:
+        return _BEGINNING.match(first_bytes(path)) is not None or is_stand_in(path)
+    except OSError:
+        return False
+
+
+def _holds_texts(path: Path) -> bool:
+    """Whether a file's first record is a text with the ids of its images."""
+    try:
+        record = json.loads(head(path).lstrip().split("\n")[0])
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not isinstance(record, dict):
+        return False
+    return isinstance(_value(record, IMAGE_IDS_KEYS), list) and is_text(_value(record, TEXT_KEYS))
+
+
+def _value(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """The value of the first of some keys that a record has; None without any."""
+    return next((record[key] for key in keys if key in record), None)
+
+
+def _texts(raw: Path, files: Iterable[str], gathered: Gathered) -> list[_Text]:
+    """The texts of some files that have an image; WorkbenchError for lines that are none."""
+    texts: list[_Text] = []
+    for file in files:
+        problems = Problems(file)
+        faults: list[str] = []
+        blind = 0
+        with open(raw / file, "rb") as stream:
+            for number, line in enumerate(_lines(stream, LONGEST_TEXT), 1):
+                try:
+                    text = _text(line, number)
+                except (ValueError, RecursionError) as error:
+                    faults.append(f"line {number:,} ({error})")
+                    continue
+                if text.image_ids:
+                    texts.append(text)
+                else:
+                    blind += 1
+        problems.add("lines without a text and its image_ids", faults)
+        problems.raise_if_any()
+        if blind:
+            gathered.remarks.append(f"left out: {counted(blind, 'text')} of no image in {file}")
+    return texts
+
+
+def _text(line: bytes, number: int) -> _Text:
+    """The text in a line of JSON; ValueError for what is none. Without an id it is its line's."""
+    if len(line) > LONGEST_TEXT:
+        raise ValueError(f"more than {LONGEST_TEXT:,} bytes")
+    record = json.loads(line.decode("utf-8-sig"))
+    if not isinstance(record, dict):
+        raise ValueError("no record")
+    text, images = _value(record, TEXT_KEYS), _value(record, IMAGE_IDS_KEYS)
+    text_id = _value(record, TEXT_ID_KEYS)
+    ids = images if isinstance(images, list) else []
+    if not is_text(text) or images not in (None, ids):
+        raise ValueError(f"text {text!a:.40}, image_ids {images!a:.40}")
+    if not all(_is_id(one) for one in (*ids, 0 if text_id is None else text_id)):
+        raise ValueError("an id that is neither a number nor a text")
+    names = tuple(dict.fromkeys(map(str, ids)))
+    return _Text(str(number if text_id is None else text_id), text, names)
+
+
+def _is_id(value: object) -> bool:
+    return is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _owners(texts: Sequence[_Text]) -> list[str]:
+    """The own image of every text: its first one without a text so far, else its first."""
+    owners: list[str] = []
+    described: set[str] = set()
+    for text in texts:
+        free = (name for name in text.image_ids if name not in described)
+        owners.append(next(free, text.image_ids[0]))
+        described.add(owners[-1])
+    return owners
+
+
+def _read_images(
+    raw: Path, files: Sequence[str], named: _Named, folder: ExtractedImages, gathered: Gathered
+) -> None:
+    """Write the images of a split that are a text's own.
+
+    Args:
+        raw: the user's folder.
+        files: the tables of images.
+        named: the texts of the split.
+        folder: where images go.
+        gathered: where they are noted.
+
+    Raises:
+        WorkbenchError: lines without an id, ids twice, images of texts that are not there.
+    """
+    described = set(named.owners)
+    seen: set[str] = set()
+    twice: list[str] = []
+    torn: list[str] = []
+    for file in files:
+        require_content(raw / file)
+        with open(raw / file, "rb") as stream:
+            lines = _lines(stream, folder.max_bytes * 4 // 3 + LONGEST_TEXT)
+            for number, line in enumerate(lines, 1):
+                name, tab, encoded = line.removeprefix(b"\xef\xbb\xbf").partition(b"\t")
+                own = name.decode("utf-8", "replace")
+                if not tab:
+                    torn.append(f"{file}, line {number:,}")
+                elif own in seen or named.prefix + own in gathered.images:
+                    twice.append(own)
+                elif own in described:
+                    image_id = named.prefix + own
+                    gathered.images[image_id] = named.split
+                    gathered.faults[image_id] = _write(image_id, encoded, folder)
+                seen.add(own)
+    problems = Problems("its lines")
+    problems.add("lines without an id and a tab", torn)
+    problems.add("images more than once", map(ascii, twice))
+    ids = dict.fromkeys(name for text in named.texts for name in text.image_ids)
+    problems.add(
+        "images of texts that are not there", (ascii(one) for one in ids if one not in seen)
+    )
+    problems.raise_if_any()
+    if len(seen) > len(described):
+        left = counted(len(seen) - len(described), "image")
+        gathered.remarks.append(f"left out: {left} without a text of its own in {listing(files)}")
+
+
+def _write(image_id: str, encoded: bytes, folder: ExtractedImages) -> str:
+    """Write an image that is given in base64, with the letters of files or of addresses, with or
+    without padding; returns what is wrong, "" for nothing."""
+    text = encoded.strip().translate(_STANDARD).rstrip(b"=")
+    try:
+        data = base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
+    except binascii.Error as error:
+        return f"not base64: {error}"
+    return folder.write(image_id, len(data), io.BytesIO(data))
+
+
+def _lines(stream: BinaryIO, longest: int) -> Iterator[bytes]:
+    """The lines of a file that are not blank. One of more than `longest` bytes is cut there, and
+    its rest passed over: whatever it was, it is then too long or damaged."""
+    while line := stream.readline(longest + 1):
+        part = line
+        while len(part) > longest and not part.endswith(b"\n"):
+            part = stream.readline(longest + 1)
+        if line.strip():
+            yield line

@@ -1,0 +1,76 @@
+"""Say what a folder of captioned images holds and how it would be read, and run nothing."""
+
+import shlex
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+import pandas as pd
+
+from pipeline.corpus.tables import SPLITS
+from pipeline.dataset import READERS
+from pipeline.dataset.checks import with_tokens
+from pipeline.dataset.params import CorpusConfig, ShapesConfig
+from pipeline.dataset.source import Options, Source
+from pipeline.runtime.errors import counted, listing
+from pipeline.runtime.text import printable
+from stages.common import command
+
+GROUP = "look"
+
+SHOWN = 3
+LONGEST = 100  # characters of a caption that are shown
+
+
+@command
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.option("--dataset", default="auto", show_default=True, help="Reader; auto: by the files.")
+@click.option("--annotations", help="File in FOLDER to read, as corpus.annotations.")
+@click.option("--images", help="Folder of the images in FOLDER, as corpus.images.")
+def main(folder: Path, dataset: str, annotations: str | None, images: str | None) -> None:
+    """Say which reader reads FOLDER, what it finds there, and show the first pairs.
+
+    No image is decoded and nothing is written. Splits that the files do not give are shown as the
+    recipe `photographs` draws them, a tenth for validation and for test.
+
+    Example: vse look /data/flickr8k
+    """
+    corpus = CorpusConfig(annotations=annotations, images=images, val_images=0.1, test_images=0.1)
+    options = Options(seed=0, corpus=corpus, shapes=ShapesConfig(), look=True)
+    with TemporaryDirectory() as nowhere:
+        source: Source = READERS.load(dataset)(folder, Path(nowhere) / "corpus", options)
+    for line in described(source):
+        click.echo(line)
+    click.echo(f"to read it: vse recipe photographs -S {shlex.quote(f'raw={folder.absolute()}')}")
+
+
+def described(source: Source) -> list[str]:
+    """What a reader found, a line each: remarks, images, captions, and the first pairs."""
+    images, captions = source.images, with_tokens(source.captions)
+    by_split = images["split"].value_counts()
+    splits = ", ".join(f"{split} {by_split.get(split, 0):,}" for split in SPLITS)
+    lines = [*source.remarks, f"images: {len(images):,} ({splits}) in {source.root}"]
+    absent = [
+        image
+        for image in images["image_id"]
+        if "fault" not in images and not (source.root / image).exists()
+    ]
+    if absent:
+        lines.append(f"not there: {counted(len(absent), 'image')}: {listing(absent, 3)}")
+    numbers = captions["image_id"].value_counts()
+    words = captions["tokens"].map(len)
+    lines.append(
+        f"captions: {len(captions):,}, {_range(numbers)} an image, {words.mean():.1f} words each"
+    )
+    first = captions.head(SHOWN)
+    for image_id, text in zip(first["image_id"], first["text"], strict=True):
+        lines.append(f"  {printable(image_id)} | {printable(text)[:LONGEST]}")
+    return lines
+
+
+def _range(numbers: "pd.Series[int]") -> str:
+    """The smallest and largest of some numbers, one where they are equal."""
+    if numbers.empty:
+        return "0"
+    smallest, largest = numbers.min(), numbers.max()
+    return f"{smallest:,}" if smallest == largest else f"{smallest:,} to {largest:,}"
