@@ -22,26 +22,17 @@ from pipeline.runtime.yaml_text import read_yaml
 WORLD = {"train": 8, "val": 4, "test": 4, "image_size": 48, "captions_per_image": 2}
 # Each would be several words, another command or a pattern in a shell.
 HOSTILE = [
-    "my photos",
-    "photos (2024)",
-    "O'Brien",
-    "cats & dogs",
-    "a`touch INJECTED`b",
-    "$(touch INJECTED)",
-    "x; touch INJECTED",
-    'say "cheese" > INJECTED',
-    "$HOME ${HOME} %s",
-    "Übung",
-    "[ab]*?",
-    "#1",
-    "back\\slash",
-    "a=b:c",
+    "my photos (2024) & co",
+    'O\'Brien says "cheese" > INJECTED',
+    "a`touch INJECTED`b; touch INJECTED",
+    "$(touch INJECTED) $HOME ${HOME} %s",
     "two\nlines",
+    "[ab]*? #1",
+    "Übung\\a=b",
     "-photos",
     "slash at the end/",
-    "deep/er (1)",
-    "~tilde",
     "photos:2024",
+    "~tilde",
 ]
 
 
