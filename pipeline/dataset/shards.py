@@ -1,5 +1,6 @@
 """What readers of shards share: which files there are, which split each is of, and the tables."""
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
 from pipeline.dataset.splits import settled_splits, split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import STAND_INS, kind_of, way_out
-from pipeline.runtime.process import Progress
+from pipeline.runtime.process import Progress, say
 from pipeline.runtime.text import Problems, is_plain
 
 DAMAGED = "mend these shards, or download them again"
@@ -296,7 +297,23 @@ def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
             f"{source}: no file {ending} in it", "set raw to the folder that holds the shards"
         )
     names = {file[: -len(ending)] if file.endswith(ending) else file: file for file in files}
-    return [Shard(raw / names[own], own, split_in_path(own)) for own in sorted(names)]
+    shards = [Shard(raw / names[own], own, split_in_path(own)) for own in sorted(names)]
+    return _without_links_to_others(shards)
+
+
+def _without_links_to_others(shards: Sequence[Shard]) -> list[Shard]:
+    """Shards, each file once in a split: two snapshots in Hugging Face's cache link to one file."""
+    first: dict[tuple[str, str | None], Shard] = {}
+    again: list[str] = []
+    for shard in shards:
+        # links that lead nowhere stay: reading names them
+        file = os.path.realpath(shard.path) if shard.path.exists() else shard.name
+        if (file, shard.split) in first:
+            again.append(shard.name)
+        first.setdefault((file, shard.split), shard)
+    if again:
+        say(f"read once, being links to others: {listing(again, 3)}")
+    return list(first.values())
 
 
 def require_splits(raw: Path, shards: Sequence[Shard]) -> None:

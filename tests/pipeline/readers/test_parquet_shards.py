@@ -419,6 +419,16 @@ def test_a_snapshot_of_links_in_a_hidden_folder_is_read(raw):
     assert len(read_corpus("parquet_shards", data.parent, raw / "out", options()).images) == 5
 
 
+def test_links_to_the_same_file_are_read_once(raw, capsys):
+    """Two snapshots of a dataset, of which nothing has changed."""
+    (raw / "other").mkdir()
+    for path in raw.glob("data/*"):
+        (raw / "other" / path.name).symlink_to(path)
+    corpus = read_all("parquet_shards", raw)
+    assert texts_of(corpus)["train/0.jpg"] == ["A dog.", "A brown dog."]
+    assert "read once, being links to others: other/test-00000" in capsys.readouterr().err
+
+
 def test_equal_photographs_of_a_split_are_one_group(raw, capsys):
     third(raw, image(JPG[0], "copy.jpg"))
     corpus = read_all("parquet_shards", raw)
