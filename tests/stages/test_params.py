@@ -269,7 +269,7 @@ COMPONENTS = "must be a whole number from 1, or none"
         ({"scoring__cut": "yes"}, "scoring.cut = 'yes': must be true or false"),
         ({"regions__path": 7}, "regions.path = 7: must be a text: write '7', in quotes"),
         ({"raw": "~/no photos"}, "no such file or folder; ~ is not filled in: write /"),
-        ({"raw": "https://x.org/a.zip"}, "an address is not read: download it, then give its p"),
+        ({"raw": "https://x.org/a.zip"}, "an address: download it first"),
         ({"inference__criteria": []}, "must not be empty"),
         (
             {"scoring__keep": "embeddings", "inference__criteria": ["csls", "hungarian"]},
