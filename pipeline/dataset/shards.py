@@ -5,6 +5,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,9 +13,10 @@ import pandas as pd
 
 from pipeline.dataset.equal import in_one_split, joined_groups
 from pipeline.dataset.extracted import ExtractedImages
-from pipeline.dataset.folder import Folder, joined, list_folder
+from pipeline.dataset.folder import Folder, list_folder
 from pipeline.dataset.locate import is_among, locate_images, stems_of
 from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.recognise import Found
 from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
 from pipeline.dataset.splits import settled_splits, split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
@@ -22,6 +24,7 @@ from pipeline.runtime.first_bytes import STAND_INS, kind_of, way_out
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.text import Problems, is_plain
 
+LOOKED_AT = 10  # files of a folder, to see what they are
 DAMAGED = "mend these shards, or download them again"
 NO_IMAGE = "no image in the shard"
 
@@ -325,35 +328,45 @@ def require_splits(raw: Path, shards: Sequence[Shard]) -> None:
         problems.raise_if_any("begin their names with train-, val- or test-")
 
 
-def first_of_folders(folder: Folder, ending: str, number: int) -> dict[str, list[str]]:
-    """The first files of an ending in every folder, for a look at what they are.
+class Sight(Enum):
+    """What a look at a file says: of another kind, of this kind by its name alone, a shard, or a
+    shard whose rows say their split."""
+
+    OTHER = 0
+    DAMAGED = 1
+    SHARD = 2
+    SHARD_WITH_SPLITS = 3
+
+
+def found_shards(
+    folder: Folder, endings: Sequence[str], look: Callable[[Path], Sight]
+) -> list[Found]:
+    """The shards of a folder, told by a look at the first files of every folder in it.
 
     Args:
         folder: the user's.
-        ending: of the files' names, in lower case.
-        number: how many of each folder.
+        endings: of the files' names, in lower case.
+        look: what a file is; it raises nothing.
 
     Returns:
-        Paths inside the folder, by the path of the folder that they lie in.
+        One find: the files of all folders in which one of the first is a shard; or else of those
+        in which one is damaged. Empty for neither.
     """
-    first: dict[str, list[str]] = {}
-    for file in folder.matching(f"*{ending}"):
-        own = first.setdefault(file.rpartition("/")[0], [])
-        if len(own) < number:
-            own.append(file)
-    return first
-
-
-def files_with(folder: Folder, place: str, ending: str) -> list[str]:
-    """The files of an ending in one folder.
-
-    Args:
-        folder: the user's.
-        place: the path of a folder in it, "" for itself.
-        ending: of the files' names, in lower case.
-
-    Returns:
-        Paths inside `folder`, in order.
-    """
-    names = sorted(folder.files[place])
-    return [joined(place, name) for name in names if name.lower().endswith(ending)]
+    shards: list[str] = []
+    damaged: list[str] = []
+    has_splits = False
+    for ending in endings:
+        places: dict[str, list[str]] = {}
+        for file in folder.matching(f"*{ending}"):
+            places.setdefault(file.rpartition("/")[0], []).append(file)
+        for files in places.values():
+            seen = {look(folder.root / file) for file in files[:LOOKED_AT]}
+            has_splits = has_splits or Sight.SHARD_WITH_SPLITS in seen
+            if Sight.SHARD in seen or Sight.SHARD_WITH_SPLITS in seen:
+                shards += files
+            elif Sight.DAMAGED in seen:
+                damaged += files
+    if shards:
+        has_splits = has_splits or any(map(split_in_path, shards))
+        return [Found(tuple(shards), has_splits=has_splits)]
+    return [Found(tuple(damaged), is_damaged=True)] if damaged else []
