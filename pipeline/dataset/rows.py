@@ -110,7 +110,9 @@ def read_row_shards(
         WorkbenchError: files that cannot be read, or whose columns cannot be told.
     """
     schemas = _schemas(shards, form)
-    own, passed_over = _with_images(raw, schemas, form.ending, options.corpus.image_field)
+    own, passed_over = _with_images(
+        raw, schemas, ending=form.ending, named=options.corpus.image_field
+    )
     split = _split_column(own, schemas, form)
     if split is None:
         require_splits(raw, own)
@@ -129,10 +131,10 @@ def read_row_shards(
         gathered.remarks += [one for one in columns.remarks if one not in gathered.remarks]
         columns = replace(columns, split=split)
         for number, row in enumerate(read_rows(form, shard.path, columns)):
-            rows.add(shard, number, row, folder, gathered)
+            rows.add(shard, number, row, folder=folder, gathered=gathered)
         rows.raise_if_taken()
 
-    source = read_shards(raw, out, options, own, form.kind, read_shard)
+    source = read_shards(raw, out, options, shards=own, kind=form.kind, read_shard=read_shard)
     return replace(source, remarks=(*passed_over, *rows.remarks(), *source.remarks))
 
 
@@ -400,7 +402,7 @@ class RowImages:
             if split is None:
                 self.unknown[value] += 1
         digest = hashlib.sha256(row.data).digest() if row.data is not None else b""
-        name = _name(shard, number, row, digest)
+        name = _name(shard, number, row, digest=digest)
         name = name if split is None else f"{split}/{name}"
         image_id = self._identify(name, digest, gathered)
         if image_id not in gathered.images:
@@ -415,7 +417,8 @@ class RowImages:
             if fault:
                 gathered.faults[image_id] = fault
         gathered.captions += [
-            Caption(image_id, text.text, text.tokens, text.number) for text in row.texts
+            Caption(image_id, text.text, tokens=text.tokens, own_id=text.number)
+            for text in row.texts
         ]
 
     def _identify(self, name: str, digest: bytes, gathered: Gathered) -> str:

@@ -96,7 +96,15 @@ def read_shards(
     """
     folder = ExtractedImages(out, options.corpus.max_megapixels, keep=not options.look)
     gathered = Gathered()
-    _read_all(raw, options, shards, kind, read_shard, folder, gathered)
+    _read_all(
+        raw=raw,
+        options=options,
+        shards=shards,
+        kind=kind,
+        read_shard=read_shard,
+        folder=folder,
+        gathered=gathered,
+    )
     kinds = listing(f"{number:,} {kind}" for kind, number in sorted(gathered.others.items()))
     if not gathered.images:
         raise WorkbenchError(
@@ -112,7 +120,7 @@ def read_shards(
             "name the ending, key or column of the captions with corpus.caption_field",
         )
     _rename(folder, gathered)
-    remarks = [*gathered.remarks, *_bring_files(raw, options, folder, gathered)]
+    remarks = [*gathered.remarks, *_bring_files(raw, options, folder=folder, gathered=gathered)]
     if kinds:
         remarks.append(f"left out, members of other kinds: {kinds}")
     copies = in_one_split(folder.copies(), gathered.images)

@@ -119,7 +119,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         part = shards[shard]
         texts = _texts(raw, part.texts, gathered)
         named = _Named(shard.split, texts, _owners(texts))
-        _read_images(raw, part.images, named, folder, gathered)
+        _read_images(raw, part.images, named, folder=folder, gathered=gathered)
         twice: list[str] = []
         for text, owner in zip(texts, named.owners, strict=True):
             own_id = f"{named.prefix}{text.text_id}"
@@ -133,7 +133,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         problems.add("text ids more than once", map(ascii, dict.fromkeys(twice)))
         problems.raise_if_any()
 
-    source = read_shards(raw, out, options, list(shards), "", read_part)
+    source = read_shards(raw, out, options, shards=list(shards), kind="", read_shard=read_part)
     remarks = source.remarks
     if alone:
         remarks = (

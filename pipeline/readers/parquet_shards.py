@@ -14,8 +14,8 @@ FORMAT = RowFormat(".parquet", "parquet", read_schema, read_batches)
 
 
 def recognise(folder: Folder) -> list[Found]:
-    """The parquet files of folders in which one of the first has a column of
-    images; damaged ones where there are no others."""
+    """The parquet files of folders in which one of the first has a column of images;
+    damaged ones where there are no others."""
     return found_shards(folder, [FORMAT.ending], partial(sight_of_rows, form=FORMAT))
 
 
@@ -23,4 +23,4 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the parquet files below raw that have a column of images; ids as `read_row_shards`
     says."""
     shards = find_shards(raw, options.corpus.annotations, FORMAT.ending)
-    return read_row_shards(raw, out, options, shards, FORMAT)
+    return read_row_shards(raw, out, options, shards=shards, form=FORMAT)

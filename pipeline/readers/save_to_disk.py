@@ -25,8 +25,8 @@ AGAIN = "load it with datasets.load_from_disk, and save flatten_indices() of it 
 
 
 def recognise(folder: Folder) -> list[Found]:
-    """The arrow files of folders in which one of the first has a column of
-    images; damaged ones where there are no others."""
+    """The arrow files of folders in which one of the first has a column of images;
+    damaged ones where there are no others."""
     return found_shards(folder, [FORMAT.ending], partial(sight_of_rows, form=FORMAT))
 
 
@@ -38,7 +38,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     listed = {folder: _listed(folder) for folder in folders}
     own = [shard for shard in shards if _belongs(shard, listed[shard.path.parent])]
     left = [shard for shard in shards if shard not in own]
-    source = read_row_shards(raw, out, options, own or shards, FORMAT)
+    source = read_row_shards(raw, out, options, shards=own or shards, form=FORMAT)
     if not (own and left):
         return source
     names = listing((shard.path.relative_to(raw).as_posix() for shard in left), 3)

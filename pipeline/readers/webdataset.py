@@ -78,7 +78,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     _refuse_compressed(raw, options.corpus.annotations)
     shards = find_shards(raw, options.corpus.annotations, ".tar")
     require_splits(raw, shards)
-    return read_shards(raw, out, options, shards, "tar", _read_shard)
+    return read_shards(raw, out, options, shards=shards, kind="tar", read_shard=_read_shard)
 
 
 def _refuse_compressed(raw: Path, name: str | None) -> None:
@@ -143,7 +143,7 @@ def _read_shard(
                 unreadable.append(f"{key!a}: {error}")
                 continue
             found = (sample.get(image or ""), texts)
-            _note(shard, key, found, stream, folder, gathered)
+            _note(shard, key, found, stream=stream, folder=folder, gathered=gathered)
             read_ones = (image, text, *TEXTS)
             gathered.others.update(ascii(one) for one in sample if one not in read_ones)
     problems.add("captions that cannot be read", unreadable)
