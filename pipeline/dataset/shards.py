@@ -264,10 +264,13 @@ def require_content(path: Path) -> None:
         raise WorkbenchError(kind.title, way_out(kind, path))
 
 
-def is_stand_in(path: Path) -> bool:
-    """Whether a file lies in the place of another one, such as a pointer of git-lfs."""
-    kind = kind_of(path)
-    return kind is not None and kind.key in STAND_INS
+def is_pointer(path: Path) -> bool:
+    """Whether a file is a pointer of git-lfs: it is then what its name says, but not there yet."""
+    try:
+        kind = kind_of(path)
+    except OSError:
+        return False
+    return kind is not None and kind.key == "lfs"
 
 
 def _misplaced(path: Path, expected: str) -> WorkbenchError | None:
@@ -357,8 +360,8 @@ def found_shards(
         look: what a file is; it raises nothing.
 
     Returns:
-        One find: the files of all folders in which one of the first is a shard; or else of those
-        in which one is damaged. Empty for neither.
+        One find: the files of all folders in which one of the first is a shard, or stands for one;
+        or else of those in which one is damaged. Empty for neither.
     """
     shards: list[str] = []
     damaged: list[str] = []
@@ -368,7 +371,10 @@ def found_shards(
         for file in folder.matching(f"*{ending}"):
             places.setdefault(file.rpartition("/")[0], []).append(file)
         for files in places.values():
-            seen = {look(folder.root / file) for file in files[:LOOKED_AT]}
+            seen = {
+                Sight.SHARD if is_pointer(folder.root / file) else look(folder.root / file)
+                for file in files[:LOOKED_AT]
+            }
             has_splits = has_splits or Sight.SHARD_WITH_SPLITS in seen
             if Sight.SHARD in seen or Sight.SHARD_WITH_SPLITS in seen:
                 shards += files

@@ -25,7 +25,7 @@ from pipeline.dataset.shards import (
     Caption,
     Gathered,
     Shard,
-    is_stand_in,
+    is_pointer,
     read_shards,
     require_content,
     require_splits,
@@ -169,9 +169,9 @@ def _parts(folder: Folder) -> dict[tuple[str, str | None], _Part]:
 
 
 def _holds_images(path: Path) -> bool:
-    """Whether a file begins with an id, a tab and base64, or lies in another one's place."""
+    """Whether a file begins with an id, a tab and base64, or is a pointer of git-lfs."""
     try:
-        return _BEGINNING.match(first_bytes(path)) is not None or is_stand_in(path)
+        return _BEGINNING.match(first_bytes(path)) is not None or is_pointer(path)
     except OSError:
         return False
 

@@ -409,6 +409,7 @@ def test_pointers_of_git_lfs_and_links_to_nothing_are_named(raw):
         path.write_bytes(pointer)
     (found,) = parquet_shards.recognise(list_folder(raw))
     assert len(found.files) == 4
+    assert not found.is_damaged
     with pytest.raises(WorkbenchError, match="lfs pull") as caught:
         read_all("parquet_shards", raw)
     assert "shards that cannot be read, a pointer of git-lfs (3): data/" in caught.value.message
