@@ -100,7 +100,7 @@ def read_struct(data: bytes, place: int = 0, depth: int = 0) -> tuple[dict[int, 
             number += step
         else:
             number, place = _integer(data, place)
-        fields[number], place = _value(data, place, kind, depth)
+        fields[number], place = _value(data, place, kind, depth=depth)
     return fields, place + 1
 
 

@@ -42,34 +42,54 @@ def texts_of(cell: Any, by_line: bool = False) -> list[Text]:
     if isinstance(cell, str):
         if by_line:
             return [Text(line) for line in lines_of(cell)]
-        texts = listed_texts(cell) if cell.lstrip().startswith("[") else []
-        return [Text(text) for text in texts or [cell]]
+        records = _listed_records(cell)
+        return records or [Text(text) for text in listed_texts(cell) or [cell]]
     if isinstance(cell, Mapping):
         return _texts_of_record(cell)
     return [text for entry in cell for text in texts_of(entry, by_line)]
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text that are not blank; the text itself where all are."""
-    return [line for line in text.split("\n") if line.strip()] or [text]
+    """The lines of a text that are not blank, or the texts of a list that it is; the text itself
+    where there is neither."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return listed_texts(text) or lines or [text]
 
 
 def listed_texts(text: str) -> list[str]:
     """The texts in a list that is written as text; empty where it is none."""
-    bare = text.strip()
-    if not (bare.startswith("[") and bare.endswith("]")) or len(bare) > LONGEST_LIST:
+    if not text.lstrip().startswith("["):
+        return []
+    value = _json_list(text) or _python_list(text.strip())
+    texts = [entry for entry in value if entry is not None]
+    return texts if all(map(is_text, texts)) else []
+
+
+def _listed_records(text: str) -> list[Text]:
+    """The captions of a list of records that is written as text; empty where it is none."""
+    if not text.lstrip().startswith("[") or "{" not in text:
+        return []
+    records = _json_list(text)
+    if not all(isinstance(entry, dict) and text_field(entry) for entry in records):
+        return []
+    texts = [own for entry in records for own in _texts_of_record(entry)]
+    return texts if all(is_text(own.text) for own in texts) else []
+
+
+def _json_list(text: str) -> list[Any]:
+    """The list that a text is in JSON; empty for any other text."""
+    if len(text) > LONGEST_LIST or not text.rstrip().endswith("]"):
         return []
     try:
-        value = json.loads(bare)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        value = _python_list(bare)
-    texts = [entry for entry in value if entry is not None] if isinstance(value, list) else []
-    return texts if all(map(is_text, texts)) else []
+        return []
+    return value if isinstance(value, list) else []
 
 
 def _python_list(text: str) -> list[str]:
     """The texts of a list in Python's form; empty for any other text."""
-    if not _PYTHON_LIST.fullmatch(text):
+    if len(text) > LONGEST_LIST or not _PYTHON_LIST.fullmatch(text):
         return []
     try:
         return [ast.literal_eval(word) for word in _STRING.findall(text)]

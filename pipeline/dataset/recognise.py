@@ -36,12 +36,15 @@ class Found:
     files: their paths inside the folder. names: some images as the files name them, empty where
     the images are inside the files. has_splits: whether they say, or their names say, which images
     are for test. is_published: whether they have the names that the dataset's authors gave them.
+    is_damaged: whether nothing but their names says what they are, so that reading says what is
+    wrong with them.
     """
 
     files: tuple[str, ...]
     names: tuple[str, ...] = field(default=(), repr=False)
     has_splits: bool = False
     is_published: bool = False
+    is_damaged: bool = False
 
     def __str__(self) -> str:
         return listing(self.files, 3)
@@ -50,9 +53,9 @@ class Found:
 Recogniser = Callable[[Folder], list[Found]]
 
 
-def quality(found: Found, stems: set[str]) -> tuple[bool, int, bool, bool]:
-    """How good a find is, larger is better: images that are there come first, then what lies
-    further up, then splits, then a published name.
+def quality(found: Found, stems: set[str]) -> tuple[bool, bool, int, bool, bool]:
+    """How good a find is, larger is better: what can be read comes first, then images that are
+    there, then what lies further up, then splits, then a published name.
 
     Args:
         found: the find.
@@ -60,7 +63,7 @@ def quality(found: Found, stems: set[str]) -> tuple[bool, int, bool, bool]:
     """
     are_there = not found.names or any(is_among(name, stems) for name in found.names)
     deepest = max(depth(file.rpartition("/")[0]) for file in found.files)
-    return are_there, -deepest, found.has_splits, found.is_published
+    return not found.is_damaged, are_there, -deepest, found.has_splits, found.is_published
 
 
 def annotation_files(

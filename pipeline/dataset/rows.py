@@ -20,26 +20,21 @@ from pipeline.arrays.parquet import is_list, is_text
 from pipeline.dataset.cells import NUMBER, TEXT_FIELDS, TOKENS, Text, text_field, texts_of
 from pipeline.dataset.columns import CAPTION_COLUMNS, SPLIT_COLUMNS
 from pipeline.dataset.extracted import ExtractedImages
-from pipeline.dataset.folder import Folder
 from pipeline.dataset.locate import IMAGE_ENDINGS
 from pipeline.dataset.params import CorpusConfig
-from pipeline.dataset.recognise import Found
 from pipeline.dataset.shards import (
     NO_IMAGE,
     Caption,
     Gathered,
     Shard,
-    files_with,
-    first_of_folders,
-    is_stand_in,
+    Sight,
     read_shards,
     require_content,
     require_splits,
 )
 from pipeline.dataset.source import Options, Source
-from pipeline.dataset.splits import split_in_path, split_named
+from pipeline.dataset.splits import split_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
-from pipeline.runtime.first_bytes import kind_of
 from pipeline.runtime.text import Problems
 
 # Names that break ties. Hugging Face's copies of tar files name columns by the members' endings.
@@ -48,7 +43,6 @@ LINES = "txt"  # a column of texts whose lines are captions
 CAPTION_NAMES = (*CAPTION_COLUMNS, LINES, "json", "alt")
 FIELDS = (*TEXT_FIELDS, TOKENS, NUMBER)  # of records of captions that are read
 BATCH_BYTES = 1 << 23  # of rows that are Python's values at a time
-LOOKED_AT = 20  # files of a folder, to see whether it has images
 DIGITS = 12  # of a digest in a name
 RESTVAL = "restval"  # Karpathy's rest of MS-COCO's validation images
 
@@ -116,7 +110,9 @@ def read_row_shards(
         WorkbenchError: files that cannot be read, or whose columns cannot be told.
     """
     schemas = _schemas(shards, form)
-    own, passed_over = _with_images(raw, schemas, form.ending, options.corpus.image_field)
+    own, passed_over = _with_images(
+        raw, schemas, ending=form.ending, named=options.corpus.image_field
+    )
     split = _split_column(own, schemas, form)
     if split is None:
         require_splits(raw, own)
@@ -135,51 +131,33 @@ def read_row_shards(
         gathered.remarks += [one for one in columns.remarks if one not in gathered.remarks]
         columns = replace(columns, split=split)
         for number, row in enumerate(read_rows(form, shard.path, columns)):
-            rows.add(shard, number, row, folder, gathered)
+            rows.add(shard, number, row, folder=folder, gathered=gathered)
         rows.raise_if_taken()
 
-    source = read_shards(raw, out, options, own, form.kind, read_shard)
+    source = read_shards(raw, out, options, shards=own, kind=form.kind, read_shard=read_shard)
     return replace(source, remarks=(*passed_over, *rows.remarks(), *source.remarks))
 
 
-def recognised_rows(folder: Folder, form: RowFormat) -> list[Found]:
-    """Files of rows with images inside.
+def sight_of_rows(path: Path, form: RowFormat) -> Sight:
+    """What a look at the columns of a file says; one without a column of images is another kind.
 
     Args:
-        folder: the user's.
-        form: the files' format.
+        path: the file.
+        form: how such files are read.
 
     Returns:
-        One find: the files of all folders in which one of the first has a column of images, or is
-        damaged, so that reading says what is wrong with it. Empty for no such file.
+        What it is.
     """
-    files: list[str] = []
-    has_splits = False
-    for place, first in first_of_folders(folder, form.ending, LOOKED_AT).items():
-        for file in first:
-            splits = _look(folder.root / file, form)
-            if splits is not None:
-                files += files_with(folder, place, form.ending)
-                has_splits = has_splits or splits
-                break
-    has_splits = has_splits or any(split_in_path(file) for file in files)
-    return [Found(tuple(files), has_splits=has_splits)] if files else []
-
-
-def _look(path: Path, form: RowFormat) -> bool | None:
-    """Whether a file has a column of splits; None for one that is not of this kind at all."""
     try:
-        if is_stand_in(path):
-            return False
         schema = form.read_schema(path)
     except OSError:
-        return None
+        return Sight.OTHER
     except WorkbenchError:
-        kind = kind_of(path)
-        return False if kind is not None and kind.key == form.kind else None
+        return Sight.DAMAGED
     if not any(is_image(own.type) for own in schema):
-        return None
-    return bool(_in_order([own.name for own in schema if is_text(own.type)], SPLIT_COLUMNS))
+        return Sight.OTHER
+    texts = [own.name for own in schema if is_text(own.type)]
+    return Sight.SHARD_WITH_SPLITS if _in_order(texts, SPLIT_COLUMNS) else Sight.SHARD
 
 
 def _schemas(shards: Sequence[Shard], form: RowFormat) -> dict[Shard, pa.Schema | None]:
@@ -424,7 +402,7 @@ class RowImages:
             if split is None:
                 self.unknown[value] += 1
         digest = hashlib.sha256(row.data).digest() if row.data is not None else b""
-        name = _name(shard, number, row, digest)
+        name = _name(shard, number, row, digest=digest)
         name = name if split is None else f"{split}/{name}"
         image_id = self._identify(name, digest, gathered)
         if image_id not in gathered.images:
@@ -439,7 +417,8 @@ class RowImages:
             if fault:
                 gathered.faults[image_id] = fault
         gathered.captions += [
-            Caption(image_id, text.text, text.tokens, text.number) for text in row.texts
+            Caption(image_id, text.text, tokens=text.tokens, own_id=text.number)
+            for text in row.texts
         ]
 
     def _identify(self, name: str, digest: bytes, gathered: Gathered) -> str:

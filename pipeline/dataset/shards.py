@@ -1,9 +1,11 @@
 """What readers of shards share: which files there are, which split each is of, and the tables."""
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,16 +13,18 @@ import pandas as pd
 
 from pipeline.dataset.equal import in_one_split, joined_groups
 from pipeline.dataset.extracted import ExtractedImages
-from pipeline.dataset.folder import Folder, joined, list_folder
+from pipeline.dataset.folder import Folder, list_folder
 from pipeline.dataset.locate import is_among, locate_images, stems_of
 from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.recognise import Found
 from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
 from pipeline.dataset.splits import settled_splits, split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import STAND_INS, kind_of, way_out
-from pipeline.runtime.process import Progress
+from pipeline.runtime.process import Progress, say
 from pipeline.runtime.text import Problems, is_plain
 
+LOOKED_AT = 10  # files of a folder, to see what they are
 DAMAGED = "mend these shards, or download them again"
 NO_IMAGE = "no image in the shard"
 
@@ -92,7 +96,15 @@ def read_shards(
     """
     folder = ExtractedImages(out, options.corpus.max_megapixels, keep=not options.look)
     gathered = Gathered()
-    _read_all(raw, options, shards, kind, read_shard, folder, gathered)
+    _read_all(
+        raw=raw,
+        options=options,
+        shards=shards,
+        kind=kind,
+        read_shard=read_shard,
+        folder=folder,
+        gathered=gathered,
+    )
     kinds = listing(f"{number:,} {kind}" for kind, number in sorted(gathered.others.items()))
     if not gathered.images:
         raise WorkbenchError(
@@ -108,7 +120,7 @@ def read_shards(
             "name the ending, key or column of the captions with corpus.caption_field",
         )
     _rename(folder, gathered)
-    remarks = [*gathered.remarks, *_bring_files(raw, options, folder, gathered)]
+    remarks = [*gathered.remarks, *_bring_files(raw, options, folder=folder, gathered=gathered)]
     if kinds:
         remarks.append(f"left out, members of other kinds: {kinds}")
     copies = in_one_split(folder.copies(), gathered.images)
@@ -252,10 +264,13 @@ def require_content(path: Path) -> None:
         raise WorkbenchError(kind.title, way_out(kind, path))
 
 
-def is_stand_in(path: Path) -> bool:
-    """Whether a file lies in the place of another one, such as a pointer of git-lfs."""
-    kind = kind_of(path)
-    return kind is not None and kind.key in STAND_INS
+def is_pointer(path: Path) -> bool:
+    """Whether a file is a pointer of git-lfs: it is then what its name says, but not there yet."""
+    try:
+        kind = kind_of(path)
+    except OSError:
+        return False
+    return kind is not None and kind.key == "lfs"
 
 
 def _misplaced(path: Path, expected: str) -> WorkbenchError | None:
@@ -296,7 +311,23 @@ def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
             f"{source}: no file {ending} in it", "set raw to the folder that holds the shards"
         )
     names = {file[: -len(ending)] if file.endswith(ending) else file: file for file in files}
-    return [Shard(raw / names[own], own, split_in_path(own)) for own in sorted(names)]
+    shards = [Shard(raw / names[own], own, split_in_path(own)) for own in sorted(names)]
+    return _without_links_to_others(shards)
+
+
+def _without_links_to_others(shards: Sequence[Shard]) -> list[Shard]:
+    """Shards, each file once in a split: two snapshots in Hugging Face's cache link to one file."""
+    first: dict[tuple[str, str | None], Shard] = {}
+    again: list[str] = []
+    for shard in shards:
+        # links that lead nowhere stay: reading names them
+        file = os.path.realpath(shard.path) if shard.path.exists() else shard.name
+        if (file, shard.split) in first:
+            again.append(shard.name)
+        first.setdefault((file, shard.split), shard)
+    if again:
+        say(f"read once, being links to others: {listing(again, 3)}")
+    return list(first.values())
 
 
 def require_splits(raw: Path, shards: Sequence[Shard]) -> None:
@@ -308,35 +339,48 @@ def require_splits(raw: Path, shards: Sequence[Shard]) -> None:
         problems.raise_if_any("begin their names with train-, val- or test-")
 
 
-def first_of_folders(folder: Folder, ending: str, number: int) -> dict[str, list[str]]:
-    """The first files of an ending in every folder, for a look at what they are.
+class Sight(Enum):
+    """What a look at a file says: of another kind, of this kind by its name alone, a shard, or a
+    shard whose rows say their split."""
+
+    OTHER = 0
+    DAMAGED = 1
+    SHARD = 2
+    SHARD_WITH_SPLITS = 3
+
+
+def found_shards(
+    folder: Folder, endings: Sequence[str], look: Callable[[Path], Sight]
+) -> list[Found]:
+    """The shards of a folder, told by a look at the first files of every folder in it.
 
     Args:
         folder: the user's.
-        ending: of the files' names, in lower case.
-        number: how many of each folder.
+        endings: of the files' names, in lower case.
+        look: what a file is; it raises nothing.
 
     Returns:
-        Paths inside the folder, by the path of the folder that they lie in.
+        One find: the files of all folders in which one of the first is a shard, or stands for one;
+        or else of those in which one is damaged. Empty for neither.
     """
-    first: dict[str, list[str]] = {}
-    for file in folder.matching(f"*{ending}"):
-        own = first.setdefault(file.rpartition("/")[0], [])
-        if len(own) < number:
-            own.append(file)
-    return first
-
-
-def files_with(folder: Folder, place: str, ending: str) -> list[str]:
-    """The files of an ending in one folder.
-
-    Args:
-        folder: the user's.
-        place: the path of a folder in it, "" for itself.
-        ending: of the files' names, in lower case.
-
-    Returns:
-        Paths inside `folder`, in order.
-    """
-    names = sorted(folder.files[place])
-    return [joined(place, name) for name in names if name.lower().endswith(ending)]
+    shards: list[str] = []
+    damaged: list[str] = []
+    has_splits = False
+    for ending in endings:
+        places: dict[str, list[str]] = {}
+        for file in folder.matching(f"*{ending}"):
+            places.setdefault(file.rpartition("/")[0], []).append(file)
+        for files in places.values():
+            seen = {
+                Sight.SHARD if is_pointer(folder.root / file) else look(folder.root / file)
+                for file in files[:LOOKED_AT]
+            }
+            has_splits = has_splits or Sight.SHARD_WITH_SPLITS in seen
+            if Sight.SHARD in seen or Sight.SHARD_WITH_SPLITS in seen:
+                shards += files
+            elif Sight.DAMAGED in seen:
+                damaged += files
+    if shards:
+        has_splits = has_splits or any(map(split_in_path, shards))
+        return [Found(tuple(shards), has_splits=has_splits)]
+    return [Found(tuple(damaged), is_damaged=True)] if damaged else []

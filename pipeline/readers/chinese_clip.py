@@ -25,7 +25,7 @@ from pipeline.dataset.shards import (
     Caption,
     Gathered,
     Shard,
-    is_stand_in,
+    is_pointer,
     read_shards,
     require_content,
     require_splits,
@@ -119,7 +119,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         part = shards[shard]
         texts = _texts(raw, part.texts, gathered)
         named = _Named(shard.split, texts, _owners(texts))
-        _read_images(raw, part.images, named, folder, gathered)
+        _read_images(raw, part.images, named, folder=folder, gathered=gathered)
         twice: list[str] = []
         for text, owner in zip(texts, named.owners, strict=True):
             own_id = f"{named.prefix}{text.text_id}"
@@ -133,7 +133,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         problems.add("text ids more than once", map(ascii, dict.fromkeys(twice)))
         problems.raise_if_any()
 
-    source = read_shards(raw, out, options, list(shards), "", read_part)
+    source = read_shards(raw, out, options, shards=list(shards), kind="", read_shard=read_part)
     remarks = source.remarks
     if alone:
         remarks = (
@@ -169,9 +169,9 @@ def _parts(folder: Folder) -> dict[tuple[str, str | None], _Part]:
 
 
 def _holds_images(path: Path) -> bool:
-    """Whether a file begins with an id, a tab and base64, or lies in another one's place."""
+    """Whether a file begins with an id, a tab and base64, or is a pointer of git-lfs."""
     try:
-        return _BEGINNING.match(first_bytes(path)) is not None or is_stand_in(path)
+        return _BEGINNING.match(first_bytes(path)) is not None or is_pointer(path)
     except OSError:
         return False
 

@@ -1,24 +1,26 @@
 """Parquet files as Hugging Face writes them: a column of images {bytes, path}, one of captions."""
 
+from functools import partial
 from pathlib import Path
 
 from pipeline.arrays.parquet_rows import read_batches, read_schema
 from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found
-from pipeline.dataset.rows import RowFormat, read_row_shards, recognised_rows
-from pipeline.dataset.shards import find_shards
+from pipeline.dataset.rows import RowFormat, read_row_shards, sight_of_rows
+from pipeline.dataset.shards import find_shards, found_shards
 from pipeline.dataset.source import Options, Source
 
 FORMAT = RowFormat(".parquet", "parquet", read_schema, read_batches)
 
 
 def recognise(folder: Folder) -> list[Found]:
-    """The parquet files of folders in which one of the first has a column of images."""
-    return recognised_rows(folder, FORMAT)
+    """The parquet files of folders in which one of the first has a column of images;
+    damaged ones where there are no others."""
+    return found_shards(folder, [FORMAT.ending], partial(sight_of_rows, form=FORMAT))
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the parquet files below raw that have a column of images; ids as `read_row_shards`
     says."""
     shards = find_shards(raw, options.corpus.annotations, FORMAT.ending)
-    return read_row_shards(raw, out, options, shards, FORMAT)
+    return read_row_shards(raw, out, options, shards=shards, form=FORMAT)

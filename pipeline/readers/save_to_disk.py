@@ -5,14 +5,15 @@ without it.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pipeline.arrays.stream import read_batches, read_schema
 from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found
-from pipeline.dataset.rows import RowFormat, read_row_shards, recognised_rows
-from pipeline.dataset.shards import Shard, find_shards
+from pipeline.dataset.rows import RowFormat, read_row_shards, sight_of_rows
+from pipeline.dataset.shards import Shard, find_shards, found_shards
 from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import read_json
@@ -24,8 +25,9 @@ AGAIN = "load it with datasets.load_from_disk, and save flatten_indices() of it 
 
 
 def recognise(folder: Folder) -> list[Found]:
-    """The arrow files of folders in which one of the first has a column of images."""
-    return recognised_rows(folder, FORMAT)
+    """The arrow files of folders in which one of the first has a column of images;
+    damaged ones where there are no others."""
+    return found_shards(folder, [FORMAT.ending], partial(sight_of_rows, form=FORMAT))
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
@@ -36,7 +38,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     listed = {folder: _listed(folder) for folder in folders}
     own = [shard for shard in shards if _belongs(shard, listed[shard.path.parent])]
     left = [shard for shard in shards if shard not in own]
-    source = read_row_shards(raw, out, options, own or shards, FORMAT)
+    source = read_row_shards(raw, out, options, shards=own or shards, form=FORMAT)
     if not (own and left):
         return source
     names = listing((shard.path.relative_to(raw).as_posix() for shard in left), 3)

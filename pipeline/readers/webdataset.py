@@ -25,15 +25,13 @@ from pipeline.dataset.shards import (
     Caption,
     Gathered,
     Shard,
-    files_with,
+    Sight,
     find_shards,
-    first_of_folders,
-    is_stand_in,
+    found_shards,
     read_shards,
     require_splits,
 )
 from pipeline.dataset.source import Options, Source, require_folder
-from pipeline.dataset.splits import split_in_path
 from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, is_text
@@ -68,14 +66,9 @@ class _Unclear(Exception):
 
 
 def recognise(folder: Folder) -> list[Found]:
-    """The tar files of folders in which one of the first has images and texts."""
-    files: list[str] = []
-    for ending in (".tar", *COMPRESSED):
-        for place, first in first_of_folders(folder, ending, 3).items():
-            if any(_has_samples(folder.root / file) for file in first):
-                files += files_with(folder, place, ending)
-    has_splits = any(split_in_path(file) for file in files)
-    return [Found(tuple(files), has_splits=has_splits)] if files else []
+    """The tar files of folders in which one of the first has images and texts; damaged ones where
+    there are no others."""
+    return found_shards(folder, (".tar", *COMPRESSED), _sight)
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
@@ -85,7 +78,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     _refuse_compressed(raw, options.corpus.annotations)
     shards = find_shards(raw, options.corpus.annotations, ".tar")
     require_splits(raw, shards)
-    return read_shards(raw, out, options, shards, "tar", _read_shard)
+    return read_shards(raw, out, options, shards=shards, kind="tar", read_shard=_read_shard)
 
 
 def _refuse_compressed(raw: Path, name: str | None) -> None:
@@ -94,7 +87,7 @@ def _refuse_compressed(raw: Path, name: str | None) -> None:
     patterns = [f"*{ending}" for ending in COMPRESSED]
     files = list_folder(raw).matching(*patterns)
     named = [file for file in files if name is None or file == name or file.startswith(f"{name}/")]
-    own = [file for file in named if _has_samples(raw / file)]
+    own = [file for file in named if _sight(raw / file) is Sight.SHARD]
     if own:
         raise WorkbenchError(
             f"{raw}: compressed tar files are not read: {listing(own, 3)}",
@@ -102,28 +95,26 @@ def _refuse_compressed(raw: Path, name: str | None) -> None:
         )
 
 
-def _has_samples(path: Path) -> bool:
-    """Whether the first members of a file are images and texts; also of a file in the
-    place of another one, so that reading says what is wrong with it."""
+def _sight(path: Path) -> Sight:
+    """What a look at the first members of a file says: samples have images and texts."""
     endings: set[str] = set()
+    is_packed = path.name.lower().endswith(COMPRESSED)
     try:
-        if is_stand_in(path):
-            return True
         with open(path, "rb") as stream:
-            if path.name.lower().endswith(COMPRESSED):
+            whole: BinaryIO = stream
+            if is_packed:
                 with gzip.open(stream) as unpacked:
-                    whole: BinaryIO = io.BytesIO(unpacked.read(UNPACKED))
-            else:
-                whole = stream
+                    whole = io.BytesIO(unpacked.read(UNPACKED))
             for member in islice(read_members(whole), LOOKED_AT):
                 match = _FIRST_DOT.fullmatch(member.name)
-                if match and member.isreg():
-                    endings.add(match["ending"].lower().rpartition(".")[2])
+                endings.add(match["ending"].lower().rpartition(".")[2] if match else "")
     except DamagedTar:
-        pass  # what was seen before counts
+        if not endings:
+            return Sight.OTHER if is_packed else Sight.DAMAGED
     except (OSError, EOFError, ValueError):
-        return False
-    return not endings.isdisjoint(IMAGES) and not endings.isdisjoint(TEXTS)
+        return Sight.OTHER
+    are_samples = not endings.isdisjoint(IMAGES) and not endings.isdisjoint(TEXTS)
+    return Sight.SHARD if are_samples else Sight.OTHER
 
 
 def _read_shard(
@@ -152,7 +143,7 @@ def _read_shard(
                 unreadable.append(f"{key!a}: {error}")
                 continue
             found = (sample.get(image or ""), texts)
-            _note(shard, key, found, stream, folder, gathered)
+            _note(shard, key, found, stream=stream, folder=folder, gathered=gathered)
             read_ones = (image, text, *TEXTS)
             gathered.others.update(ascii(one) for one in sample if one not in read_ones)
     problems.add("captions that cannot be read", unreadable)

@@ -26,6 +26,8 @@ from pipeline.dataset.cells import Text, listed_texts, texts_of
         ("[['A dog.']]", ["[['A dog.']]"]),
         ("['A dog.', __import__('os')]", ["['A dog.', __import__('os')]"]),
         ("[" * 100_000 + "]", ["[" * 100_000 + "]"]),
+        ('[{"raw": "A dog."}, {"caption": "A cat."}]', ["A dog.", "A cat."]),
+        ('[{"other": "A dog."}]', ['[{"other": "A dog."}]']),
         ({"raw": "A dog.", "other": 1}, ["A dog."]),
         ({"caption": ["A dog.", "A cat."]}, ["A dog.", "A cat."]),
         ({"raw": None}, []),
@@ -42,6 +44,7 @@ def test_lines_are_captions_where_they_are_meant_to_be():
         " A cat.",
     ]
     assert [text.text for text in texts_of(" \n", by_line=True)] == [" \n"]
+    assert [text.text for text in texts_of('["A dog.",\n "A"]', by_line=True)] == ["A dog.", "A"]
 
 
 def test_words_and_numbers_come_with_their_text():

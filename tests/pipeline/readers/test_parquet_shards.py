@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_parquet
 
 from pipeline.dataset.folder import list_folder
+from pipeline.dataset.locate import stems_of
 from pipeline.dataset.read import read_corpus
+from pipeline.dataset.recognise import Found, quality
 from pipeline.dataset.rows import find_columns, read_rows
 from pipeline.readers import parquet_shards
 from pipeline.readers.parquet_shards import FORMAT
@@ -389,6 +391,17 @@ def test_files_without_images_are_passed_over_and_no_candidates(raw, capsys):
     assert parquet_shards.recognise(list_folder(raw)) == []
 
 
+def test_a_file_that_is_none_counts_less_than_any_other(raw):
+    stems = stems_of(list_folder(raw))
+    (whole,) = parquet_shards.recognise(list_folder(raw))
+    for path in raw.glob("data/*"):
+        path.write_bytes(path.read_bytes()[:200])
+    (damaged,) = parquet_shards.recognise(list_folder(raw))
+    assert damaged.is_damaged
+    absent = Found(("a/b/c.csv",), names=("nowhere.jpg",))
+    assert quality(damaged, stems) < quality(absent, stems) < quality(whole, stems)
+
+
 def test_pointers_of_git_lfs_and_links_to_nothing_are_named(raw):
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n"
     for path in raw.glob("data/t*"):
@@ -396,6 +409,7 @@ def test_pointers_of_git_lfs_and_links_to_nothing_are_named(raw):
         path.write_bytes(pointer)
     (found,) = parquet_shards.recognise(list_folder(raw))
     assert len(found.files) == 4
+    assert not found.is_damaged
     with pytest.raises(WorkbenchError, match="lfs pull") as caught:
         read_all("parquet_shards", raw)
     assert "shards that cannot be read, a pointer of git-lfs (3): data/" in caught.value.message
@@ -417,6 +431,16 @@ def test_a_snapshot_of_links_in_a_hidden_folder_is_read(raw):
     (data.parent / ".hidden").mkdir()
     (data.parent / ".hidden" / "x.parquet").write_bytes(b"no shard")
     assert len(read_corpus("parquet_shards", data.parent, raw / "out", options()).images) == 5
+
+
+def test_links_to_the_same_file_are_read_once(raw, capsys):
+    """Two snapshots of a dataset, of which nothing has changed."""
+    (raw / "other").mkdir()
+    for path in raw.glob("data/*"):
+        (raw / "other" / path.name).symlink_to(path)
+    corpus = read_all("parquet_shards", raw)
+    assert texts_of(corpus)["train/0.jpg"] == ["A dog.", "A brown dog."]
+    assert "read once, being links to others: other/test-00000" in capsys.readouterr().err
 
 
 def test_equal_photographs_of_a_split_are_one_group(raw, capsys):

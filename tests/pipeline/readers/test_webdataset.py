@@ -313,6 +313,8 @@ def test_shards_are_known_by_images_and_texts_in_them(raw):
     (raw / "more").mkdir()
     (raw / "more" / "0.tar").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     assert "more/0.tar" in webdataset_reader.recognise(list_folder(raw))[0].files
+    (alone,) = webdataset_reader.recognise(list_folder(raw / "images"))
+    assert alone.is_damaged
     assert "pointer of git-lfs" in refusal(raw, annotations="more")
 
 
