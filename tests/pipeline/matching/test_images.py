@@ -91,8 +91,13 @@ def test_karpathys_numbers_are_explained_by_his_file_nearby(tmp_path, capsys, pl
     assert "dataset_flickr30k.json; 3 of 3 images found" in said
 
 
-def test_a_mapping_of_numbers_to_names(tmp_path):
+@pytest.mark.parametrize("form", ["names", "numbers", "list"])
+def test_a_mapping_of_numbers_to_names(tmp_path, form):
     mapping = {str(number): name for number, name in enumerate(FLICKR)}
+    if form == "numbers":
+        mapping = {name: number for number, name in enumerate(FLICKR)}
+    elif form == "list":
+        mapping = FLICKR
     (tmp_path / "id_mapping.json").write_text(json.dumps(mapping))
     np.testing.assert_array_equal(matched(tmp_path, FLICKR, ["2", "1", "0"]), [2, 1, 0])
 
