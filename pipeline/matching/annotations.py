@@ -8,6 +8,7 @@ where the features lie: in their folder, in the two above, and where VSE++ keeps
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,12 @@ def _mapping(path: Path, content: dict[Any, Any]) -> Iterator[Mapping]:
 
 def annotated_images(path: Path) -> list[AnnotatedImage] | None:
     """The images of Karpathy's file in its order; None for a file of another form."""
+    state = path.stat()
+    return _read_images(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)  # each split of a folder asks again, and MS-COCO's takes seconds
+def _read_images(path: Path, size: int, changed: int) -> list[AnnotatedImage] | None:
     content = read_json(path)
     records = content.get("images") if isinstance(content, dict) else None
     if not isinstance(records, list) or not records or not all(map(_is_image, records)):

@@ -121,6 +121,18 @@ def test_two_explanations_that_differ_are_refused(tmp_path):
     np.testing.assert_array_equal(matched(tmp_path, FLICKR, ["0", "1", "2"]), range(3))
 
 
+def test_numbers_that_are_names_and_numbers_of_annotations_are_refused(tmp_path):
+    names = ["0.jpg", "1.jpg", "2.jpg"]
+    karpathy(tmp_path / "dataset.json", names[::-1])
+    with pytest.raises(
+        WorkbenchError, match=r"file names without their endings or imgid of .*\.js"
+    ):
+        matched(tmp_path, names, ["2", "1", "0"])
+    np.testing.assert_array_equal(matched(tmp_path, names, names), range(3))
+    karpathy(tmp_path / "dataset.json", names)
+    np.testing.assert_array_equal(matched(tmp_path, names, ["2", "1", "0"]), [2, 1, 0])
+
+
 def test_a_damaged_file_of_annotations_is_named(tmp_path):
     (tmp_path / "dataset.json").write_text('{"images": [')
     with pytest.raises(WorkbenchError, match=r"dataset\.json, line 1.*not valid JSON"):
