@@ -233,6 +233,8 @@ def _of_parts(parts: Parts, wanted: Wanted, skip: bool) -> Source:
         matcher = ImageMatcher(wanted.table["image_id"].unique().tolist())
         names = parts.caption_ids(matcher, wanted.table)
         hint = f"{wanted.setting} = skip leaves out rows that the corpus does not have"
+    if parts.others:
+        hint = f"name {parts.path.parent} to read all parts"
     return Source(
         path=parts.path,
         kind="clip-retrieval",

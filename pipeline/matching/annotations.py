@@ -8,6 +8,7 @@ where the features lie: in their folder, in the two above, and where VSE++ keeps
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ class AnnotatedImage:
 
     name: str
     split: str
-    numbers: dict[str, int]
+    numbers: dict[str, str]
     captions: list[list[str]]  # forms of each caption: as written, and its tokens
 
 
@@ -61,18 +62,34 @@ def mappings(path: Path) -> Iterator[Mapping]:
     """What the numbers in a file of annotations mean; nothing for a file of another form."""
     if path.name == "id_mapping.json":
         content = read_json(path)
-        if isinstance(content, dict) and all(map(is_text, content.values())):
-            yield Mapping(path, "keys", content)
+        if isinstance(content, list):
+            content = dict(enumerate(content))
+        if isinstance(content, dict):
+            yield from _mapping(path, content)
         return
     images = annotated_images(path) or []
     for key in NUMBERS:
-        names = {str(image.numbers[key]): image.name for image in images if key in image.numbers}
+        names = {image.numbers[key]: image.name for image in images if key in image.numbers}
         if images and len(names) == len(images):
             yield Mapping(path, key, names)
 
 
+def _mapping(path: Path, content: dict[Any, Any]) -> Iterator[Mapping]:
+    """Numbers to names, or names to numbers."""
+    if all(map(is_text, content.values())):
+        yield Mapping(path, "keys", {str(key): name for key, name in content.items()})
+    elif all(type(number) is int for number in content.values()):
+        yield Mapping(path, "numbers", {str(number): name for name, number in content.items()})
+
+
 def annotated_images(path: Path) -> list[AnnotatedImage] | None:
     """The images of Karpathy's file in its order; None for a file of another form."""
+    state = path.stat()
+    return _read_images(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)  # each split of a folder asks again, and MS-COCO's takes seconds
+def _read_images(path: Path, size: int, changed: int) -> list[AnnotatedImage] | None:
     content = read_json(path)
     records = content.get("images") if isinstance(content, dict) else None
     if not isinstance(records, list) or not records or not all(map(_is_image, records)):
@@ -95,7 +112,7 @@ def _image(record: dict[str, Any]) -> AnnotatedImage:
     return AnnotatedImage(
         name=f"{folder}/{name}" if folder else name,
         split=str(record.get("split", "")),
-        numbers={key: record[key] for key in NUMBERS if type(record.get(key)) is int},
+        numbers={key: str(record[key]) for key in NUMBERS if type(record.get(key)) in (int, str)},
         captions=[_forms(one) for one in sentences] if isinstance(sentences, list) else [],
     )
 

@@ -34,6 +34,7 @@ class Parts:
     vectors: Array
     arrays: list[Path]
     metadata: list[Path]
+    others: int  # parts beside the one that was named
 
     @property
     def files(self) -> list[Path]:
@@ -141,7 +142,7 @@ def open_parts(path: Path, kind: str) -> Parts | None:
     opened = [open_arrays(array).array("") for array in arrays]
     for array, file in zip(opened, metadata, strict=True):
         _check_count(array, open_arrays(file))
-    return Parts(path, joined(str(path), opened), arrays, metadata)
+    return Parts(path, joined(str(path), opened), arrays, metadata, others)
 
 
 def has_both(path: Path) -> bool:

@@ -137,17 +137,24 @@ class ImageMatcher:
         return None if self.source is None else sha256_file(self.source)
 
     def _best(self, names: Sequence[str]) -> Reading:
-        """The reading that finds most images; annotations are read where the names do not do."""
+        """The reading that finds most images. Annotations are read where names do not find all, and
+        where ids are numbers, which may be parts of names or numbers of the annotations."""
         wanted = min(len(self.image_ids), len(set(names)))
         best = Reading("", [()] * len(names))
         for reading in self._readings(names):
             if reading.rank > best.rank:
                 best = reading
             if best.found == wanted:
-                return best
+                break
+        if best.found == wanted and not all(map(str.isdigit, names)):
+            return best
         explained = self._explained(names)
-        if explained is not None and explained.found > best.found:
+        if explained is None or explained.found < best.found:
+            return best
+        if explained.found > best.found:
             return explained
+        if best.found and not _same(explained, best):
+            raise _ambiguous(best, explained)
         return best
 
     def _readings(self, names: Sequence[str]) -> Iterator[Reading]:
@@ -165,10 +172,7 @@ class ImageMatcher:
                 if best is None or reading.found > best.found:
                     best = reading
                 elif reading.found == best.found and reading.found and not _same(reading, best):
-                    raise WorkbenchError(
-                        f"ids may be {best.rule} or {reading.rule}",
-                        "move one of these files away",
-                    )
+                    raise _ambiguous(best, reading)
         return best
 
     def _named(self, name: str, rows: Sequence[int]) -> str:
@@ -176,6 +180,13 @@ class ImageMatcher:
             return self.image_ids[rows[0]]
         images = listing((self.image_ids[row] for row in rows), 3)
         return f"{name} (one of {images})" if rows else name
+
+
+def _ambiguous(first: Reading, second: Reading) -> WorkbenchError:
+    return WorkbenchError(
+        f"ids may be {first.rule} or {second.rule}, which name different images",
+        "move the file that does not belong away, or write image_ids in the place of the ids",
+    )
 
 
 def _same(first: Reading, second: Reading) -> bool:

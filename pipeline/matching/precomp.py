@@ -90,7 +90,6 @@ class PrecompFolder:
 
     def _rows(self, prefix: Path, count: int, split: str) -> dict[str, range]:
         """Rows of the array for each image of a split, from the ids or else from the captions."""
-        images = in_split(self.images, split)["image_id"].tolist()
         lines = _lines(prefix.with_name(f"{prefix.name}_caps.txt"))
         ids = _lines(prefix.with_name(f"{prefix.name}_ids.txt"))
         if ids is not None:
@@ -98,10 +97,7 @@ class PrecompFolder:
         if lines is None:
             raise WorkbenchError(f"{prefix}_ids.txt, {prefix}_caps.txt: neither is there")
         order = Order(prefix, count, lines)
-        problem = self._problem(order, split)
-        if problem is None:
-            return order.rows(images)
-        return self._by_annotations(order, split, problem)
+        return self._by_captions(order, split) or self._by_annotations(order, split)
 
     def _by_ids(
         self, prefix: Path, ids: Sequence[str], lines: list[str] | None, split: str
@@ -115,37 +111,41 @@ class PrecompFolder:
         matcher = ImageMatcher(images, folders_near(self.path))
         if lines and not matcher.finds(names):
             order = Order(prefix, len(ids), lines)
-            if self._problem(order, split) is None:
+            rows = self._by_captions(order, split)
+            if rows is not None:
                 say(f"{where}: unknown ids; the captions are those of the corpus, in its order")
-                return order.rows(images)
+                return rows
         places = matcher.match(names, where, self.skip, self.setting)
         return dict(zip(images, (ranges[names[index]] for index in places), strict=True))
 
-    def _problem(self, order: "Order", split: str) -> WorkbenchError | None:
-        """Why rows are not in the order of the corpus, None where their captions say that they
-        are."""
+    def _by_captions(self, order: "Order", split: str) -> dict[str, range] | None:
+        """Where the captions are those of the corpus, in its order; None where they are not."""
         if self.captions is None:
-            return WorkbenchError("the captions of the corpus are not given")
+            return None
         images = in_split(self.images, split)["image_id"].tolist()
-        return order.problem(images, _forms_of(images, in_split(self.captions, split)))
+        forms = _forms_of(images, in_split(self.captions, split))
+        return order.rows(images, forms) if order.problem(images, forms) is None else None
 
-    def _by_annotations(
-        self, order: "Order", split: str, problem: WorkbenchError
-    ) -> dict[str, range]:
+    def _by_annotations(self, order: "Order", split: str) -> dict[str, range]:
         """From Karpathy's file nearby whose captions of the split are those of the folder."""
         images = in_split(self.images, split)["image_id"].tolist()
-        problems = [problem.message]
+        problems = ["no dataset_*.json near it"]
+        if self.captions is not None:
+            forms = _forms_of(images, in_split(self.captions, split))
+            other = order.problem(images, forms)
+            problems = [f"of the corpus: {other.message}"] if other is not None else []
         for file in annotation_files(folders_near(self.path)):
             every = annotated_images(file) or []
             for parts in (PARTS[split], PARTS[split][:1]):
                 part = [image for image in every if image.split in parts]
                 names = [image.name for image in part]
-                other = order.problem(names, [image.captions for image in part])
+                captions = [image.captions for image in part]
+                other = order.problem(names, captions)
                 if other is not None:
                     problems.append(f"{file}: {other.message}")
                     continue
                 say(f"{order.prefix}{ARRAYS}: its images are those of {file}, in its order")
-                rows = order.rows(names)
+                rows = order.rows(names, captions)
                 matcher = ImageMatcher(images, folders_near(self.path))
                 places = matcher.match(names, str(file), self.skip, self.setting)
                 return dict(zip(images, (rows[names[index]] for index in places), strict=True))
@@ -176,28 +176,39 @@ class Order:
         Returns:
             None where the captions are those of the lines.
         """
-        repeats = self.count // max(len(images), 1)
-        per_image = len(self.lines) // max(len(images), 1)
-        fits = (self.count, len(self.lines)) == (repeats * len(images), per_image * len(images))
-        if not fits or (repeats > 1 and len(self.lines) != self.count):
+        counts = self._captions_of_each(captions)
+        if sum(counts) != len(self.lines) or self.count not in (len(images), len(self.lines)):
             return WorkbenchError(
                 f"{self.prefix}{ARRAYS}: {self.count:,} rows and {len(self.lines):,} captions, "
                 f"but {len(images):,} images of this split"
             )
-        for number, line in enumerate(self.lines):
-            index = number % per_image
-            own = captions[number // per_image]
-            if index >= len(own) or _plain(line) not in map(_plain, own[index]):
-                return WorkbenchError(
-                    f"{self.prefix}_caps.txt, line {number + 1:,}: not caption {index + 1} of "
-                    f"{images[number // per_image]}: {line[:80]!r}"
-                )
+        number = 0
+        for name, own, count in zip(images, captions, counts, strict=True):
+            for index in range(count):
+                line = self.lines[number]
+                number += 1
+                if index >= len(own) or _plain(line) not in map(_plain, own[index]):
+                    return WorkbenchError(
+                        f"{self.prefix}_caps.txt, line {number:,}: not caption {index + 1} of "
+                        f"{name}: {line[:80]!r}"
+                    )
         return None
 
-    def rows(self, images: Sequence[str]) -> dict[str, range]:
-        """The rows of each image where there is no problem."""
-        repeats = self.count // len(images)
-        return {name: range(i * repeats, (i + 1) * repeats) for i, name in enumerate(images)}
+    def rows(self, images: Sequence[str], captions: Captions) -> dict[str, range]:
+        """The rows of each image where there is no problem; arguments as there."""
+        counts = self._captions_of_each(captions) if self.count > len(images) else [1] * len(images)
+        ends = np.cumsum(counts).tolist()
+        return {
+            name: range(end - count, end)
+            for name, count, end in zip(images, counts, ends, strict=True)
+        }
+
+    def _captions_of_each(self, captions: Captions) -> list[int]:
+        """How many lines each image has: all of its captions, or equally many of each."""
+        counts = [len(own) for own in captions]
+        if sum(counts) == len(self.lines):
+            return counts
+        return [len(self.lines) // max(len(captions), 1)] * len(captions)
 
 
 def runs(names: Sequence[str], where: str) -> dict[str, range]:

@@ -110,6 +110,26 @@ def folder(world, tmp_path, monkeypatch):
     return shutil.copytree(world, tmp_path, dirs_exist_ok=True)
 
 
+def test_the_folder_of_vsepp_is_read_with_the_captions_of_the_graph(folder):
+    """A row for each caption in the order of the corpus, and no ids: the captions say so."""
+    images = load_images(Path("data/corpus/images.parquet"))
+    captions = load_captions(Path("data/corpus/captions.parquet"))
+    vectors = np.random.default_rng(0).normal(size=(len(images), DIM)).astype(np.float32)
+    Path("f8k_precomp").mkdir()
+    for split, prefix in (("train", "train"), ("val", "dev"), ("test", "test")):
+        rows = np.flatnonzero(images["split"] == split)
+        part = captions[captions["split"] == split]
+        texts = part["text"].tolist()
+        times = part.groupby("image_id", sort=False).size().tolist()
+        np.save(f"f8k_precomp/{prefix}_ims.npy", np.repeat(vectors[rows], times, 0))
+        Path(f"f8k_precomp/{prefix}_caps.txt").write_text("".join(f"{text}\n" for text in texts))
+    put_params(folder, "f8k_precomp", "clip.parquet")
+    names = ("images", "captions", "detector", "output", "network")
+    done = run(extract_image_features.main, *options("extract_image_features", names))
+    assert "train_ims.npy: each image stands there up to" in done.stderr
+    np.testing.assert_array_equal(FeatureFile(Path("data/features/image.h5")).load(), vectors)
+
+
 def test_models_train_and_score_on_them(folder):
     for model in MODELS:
         run(train.main, *train_command(model))

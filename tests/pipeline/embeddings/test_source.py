@@ -168,7 +168,9 @@ def test_clip_retrieval_names_captions_by_their_texts(tmp_path):
 
 def test_one_part_of_clip_retrieval_says_that_there_are_others(tmp_path, capsys):
     write_parts(tmp_path / "emb", PATHS, VECTORS)
-    refused(tmp_path / "emb/img_emb/img_emb_0.npy", "without a row .5.: 1000.jpg")
+    hint = refused(tmp_path / "emb/img_emb/img_emb_0.npy", r"without a row \(5\): 1000.jpg")
+    assert hint == f"name {tmp_path / 'emb/img_emb'} to read all parts"
+    opened(tmp_path / "emb/img_emb")
     said = capsys.readouterr().err
     assert f"1 other part not read; name {tmp_path / 'emb/img_emb'} for all" in said
 

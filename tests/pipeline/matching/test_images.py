@@ -91,8 +91,13 @@ def test_karpathys_numbers_are_explained_by_his_file_nearby(tmp_path, capsys, pl
     assert "dataset_flickr30k.json; 3 of 3 images found" in said
 
 
-def test_a_mapping_of_numbers_to_names(tmp_path):
+@pytest.mark.parametrize("form", ["names", "numbers", "list"])
+def test_a_mapping_of_numbers_to_names(tmp_path, form):
     mapping = {str(number): name for number, name in enumerate(FLICKR)}
+    if form == "numbers":
+        mapping = {name: number for number, name in enumerate(FLICKR)}
+    elif form == "list":
+        mapping = FLICKR
     (tmp_path / "id_mapping.json").write_text(json.dumps(mapping))
     np.testing.assert_array_equal(matched(tmp_path, FLICKR, ["2", "1", "0"]), [2, 1, 0])
 
@@ -114,6 +119,18 @@ def test_two_explanations_that_differ_are_refused(tmp_path):
         matched(tmp_path, FLICKR, ["0", "1", "2"])
     karpathy(tmp_path / "dataset_b.json", FLICKR)
     np.testing.assert_array_equal(matched(tmp_path, FLICKR, ["0", "1", "2"]), range(3))
+
+
+def test_numbers_that_are_names_and_numbers_of_annotations_are_refused(tmp_path):
+    names = ["0.jpg", "1.jpg", "2.jpg"]
+    karpathy(tmp_path / "dataset.json", names[::-1])
+    with pytest.raises(
+        WorkbenchError, match=r"file names without their endings or imgid of .*\.js"
+    ):
+        matched(tmp_path, names, ["2", "1", "0"])
+    np.testing.assert_array_equal(matched(tmp_path, names, names), range(3))
+    karpathy(tmp_path / "dataset.json", names)
+    np.testing.assert_array_equal(matched(tmp_path, names, ["2", "1", "0"]), [2, 1, 0])
 
 
 def test_a_damaged_file_of_annotations_is_named(tmp_path):
