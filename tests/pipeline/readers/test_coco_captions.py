@@ -215,3 +215,19 @@ def test_backslashes_are_slashes(raw):
         write(raw, name, value)
     ids = read_all("coco_captions", raw).images["image_id"].tolist()
     assert ids[:2] == [f"train2017/{n:012d}.jpg" for n in (9, 25)]
+
+
+def test_annotations_of_both_years_with_images_of_one(tmp_path):
+    """The same images, under other names: those of the year that is there are read."""
+    raw = tmp_path / "raw"
+    for year in ("2014", "2017"):
+        for split, captions in (("train", TRAIN), ("val", VAL)):
+            value = content(captions, first=100 * (split == "val"))
+            for image in value["images"]:
+                prefix = f"COCO_{split}2014_" if year == "2014" else ""
+                image["file_name"] = prefix + image["file_name"]
+            write(raw, f"{split}{year}", value)
+    save_images(raw, *(f"train2017/{n:012d}.jpg" for n in TRAIN))
+    save_images(raw, *(f"val2017/{n:012d}.jpg" for n in VAL))
+    ids = read_all("auto", raw).images["image_id"].tolist()
+    assert ids[:2] == [f"train2017/{n:012d}.jpg" for n in TRAIN]
