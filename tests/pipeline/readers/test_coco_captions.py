@@ -181,7 +181,7 @@ def test_files_without_captions_are_none(raw):
 
 
 def test_the_captions_may_come_first_or_far_behind_the_images(raw, monkeypatch):
-    monkeypatch.setattr("pipeline.dataset.recognise.LOOKED_AT", 512)
+    monkeypatch.setattr("pipeline.dataset.recognise.LOOKED_AT", 256)
     expected = coco_captions.recognise(list_folder(raw))
     value = content(VAL, first=100)
     (raw / "annotations/captions_val2017.json").write_text(
