@@ -1,13 +1,15 @@
 """Fail on a wrong params.yaml within a second, before any other stage deletes its outputs, and list
-the code of every stage, so that DVC re-runs a stage when its own code changed."""
+the code of every stage, so that DVC re-runs a stage when its own code changed. The same for the
+files outside that params.yaml names."""
 
 from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.named import digests, link_files, named_files
 from pipeline.runtime.yaml_text import COMPLETE, read_yaml
 from stages.code import stage_lists, write_lists
-from stages.common import SOURCES, command, paths
+from stages.common import DIGESTS, NAMED, SOURCES, command, paths
 from stages.params import Params, load_params
 from stages.registries import check_registries
 
@@ -19,7 +21,15 @@ def main(output: Path) -> None:
     check_registries()
     params, stages = load_params(), stage_lists(read_yaml(Path("dvc.yaml")))
     check_keys(read_yaml(Path("params.yaml")), set().union(*stages.values()))
-    write_lists(output, SOURCES, params, stages)
+    named = dict(named_files(params))
+    link_files(NAMED, named)
+    write_lists(
+        folder=output,
+        memory=SOURCES,
+        params=params,
+        stages=stages,
+        named=digests(named, DIGESTS),
+    )
 
 
 def check_keys(values: dict[str, Any], named: set[str]) -> None:

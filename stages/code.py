@@ -1,4 +1,5 @@
-"""The code of every stage: which files it may load under the present parameters.
+"""The code of every stage: which files it may load under the present parameters, and what it reads
+from outside.
 
 `check_params` writes a list of files and their digests for each stage that dvc.yaml names one of,
 `train@vse` or `evaluate`. pipeline.runtime.code.check_loaded compares them when the stage ends.
@@ -26,14 +27,40 @@ BY_ITEM = {
 
 
 def write_lists(
-    folder: Path, memory: Path, params: CommonParams, stages: Mapping[str, set[str]]
+    folder: Path,
+    memory: Path,
+    params: CommonParams,
+    stages: Mapping[str, set[str]],
+    named: Mapping[str, str],
 ) -> None:
-    """Write the list of every stage; the file `memory` keeps digests for the next time."""
+    """Write the list of every stage.
+
+    Args:
+        folder: Of the lists.
+        memory: File that keeps digests of code for the next time.
+        params: The present parameters.
+        stages: Keys of params.yaml that a stage reads, by the name of its list.
+        named: Digest of the file that a key of params.yaml names, by the key.
+    """
     sources = Sources(memory=memory)
-    texts = {name: code_list(sources, name, keys, params) for name, keys in stages.items()}
+    texts = {
+        name: code_list(sources, name, keys, params) + _files_read(keys, named)
+        for name, keys in stages.items()
+    }
     sources.remember()
     for name, text in texts.items():
         write_text(folder / name, text)
+
+
+def _files_read(keys: Collection[str], named: Mapping[str, str]) -> str:
+    """The lines of the files that a stage reads: those that its keys or keys below them name."""
+    lines = []
+    for key, digest in named.items():
+        parts = key.split(".")
+        above = {".".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
+        if above & set(keys):
+            lines.append(f"{key} {digest}\n")
+    return "".join(lines)
 
 
 def stage_lists(graph: dict[str, Any]) -> dict[str, set[str]]:

@@ -8,6 +8,7 @@ import difflib
 import re
 import reprlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -40,11 +41,12 @@ from pipeline.runtime.section import (
     RuntimeConfig,
     Section,
     contradictions,
+    in_queued_run,
     one_of,
     wrong_value,
     wrong_whole,
 )
-from pipeline.runtime.yaml_text import UNDO, read_yaml
+from pipeline.runtime.yaml_text import UNDO, plain, read_yaml
 from pipeline.scores.params import (
     ALLOWED_NAME,
     FILE_NAME,
@@ -62,6 +64,16 @@ if TYPE_CHECKING:  # for annotations alone: check_params does without its librar
     from pipeline.inputs.origin import Origin
 
 NAMED = ("average_scores", "external", "rerank")  # their keys are names that the user chose
+# What a value must be, by pydantic's name for the error of another type.
+TYPES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+}
 
 
 class CommonParams(Section):
@@ -306,7 +318,7 @@ def load_params(path: Path | str = "params.yaml") -> CommonParams:
     values = read_yaml(Path(path))
     if problems := list(find_problems(values)):
         text = "\n  ".join([f"{path}: {counted(len(problems), 'problem')}", *problems])
-        raise WorkbenchError(text, UNDO)
+        raise WorkbenchError(text, "" if in_queued_run() else UNDO)
     return Params.model_validate(filled(values))
 
 
@@ -346,9 +358,42 @@ def describe(detail: ErrorDetails) -> str:
         text = "must not be empty"
     elif kind in ("model_type", "model_attributes_type"):
         text = f"must be a section with keys {', '.join(_siblings(location))}"
+    elif kind in TYPES:
+        text = f"must be {TYPES[kind]}{_way_out(kind, detail['input'], _may_be_null(location))}"
     elif kind != WRONG_VALUE:
         text = text.replace("Input should be", "must be").replace("Input", "value")
     return f"{key} = {_brief(detail['input'])}: {text}"
+
+
+def _way_out(kind: str, value: Any, may_be_null: bool) -> str:
+    """What to write in place of a value of the wrong type, where that can be seen from the value.
+
+    Args:
+        kind: One of TYPES.
+        value: The value in params.yaml.
+        may_be_null: Whether the key may also be null.
+
+    Returns:
+        The end of a sentence, which may be empty.
+    """
+    if value is None:
+        return ", not null"
+    if may_be_null and value in ("None", "none", "NONE", "nil", ""):
+        return " or null: write null"
+    if TYPES[kind] == "a list" and re.fullmatch(r"[\w./+-]+", str(value)):
+        return f": write [{plain(value)}]"
+    if TYPES[kind] == "a text" and isinstance(value, int | float):
+        return f": write '{plain(value)}', in quotes"
+    if TYPES[kind] not in ("a number", "a whole number") or isinstance(value, bool):
+        return ""
+    with suppress(ValueError, TypeError, OverflowError):  # no number at all
+        point = value.replace(",", ".") if isinstance(value, str) else value
+        number = float(point)
+        if TYPES[kind] == "a number":
+            return f": write {point}, without quotes"
+        if number == int(number):
+            return f": write {int(number)}" + ", without quotes" * isinstance(value, str)
+    return ""
 
 
 def _brief(value: Any) -> str:
@@ -360,6 +405,16 @@ def _brief(value: Any) -> str:
 
 def _siblings(location: tuple[int | str, ...]) -> list[str]:
     """The keys of the section at a place."""
+    return list(getattr(_type_at(location), "model_fields", {}))
+
+
+def _may_be_null(location: tuple[int | str, ...]) -> bool:
+    """Whether null is among what a key allows."""
+    return type(None) in get_args(_type_at(location))
+
+
+def _type_at(location: tuple[int | str, ...]) -> Any:
+    """The type of the section or key at a place, None where it is not one of a section."""
     section: Any = Params
     for part in location:
         if get_origin(section) is dict:  # a section whose keys are names that the user chose
@@ -367,4 +422,4 @@ def _siblings(location: tuple[int | str, ...]) -> list[str]:
         else:
             field = getattr(section, "model_fields", {}).get(part)
             section = field.annotation if field else None
-    return list(getattr(section, "model_fields", {}))
+    return section

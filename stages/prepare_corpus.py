@@ -16,12 +16,15 @@ from stages.params import load_params
 
 
 @command
-@paths("raw", "output")
-def main(raw: Path, output: Path) -> None:
-    """Read and check the captioned images below RAW; write the corpus tables to OUTPUT."""
+@paths("raw", required=False)
+@paths("output")
+def main(raw: Path | None, output: Path) -> None:
+    """Read and check the captioned images below RAW, by default `raw` of params.yaml; write the
+    corpus tables to OUTPUT."""
     params = load_params()
+    folder = Path(params.raw) if raw is None else raw
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
-    corpus = read_corpus(params.dataset, raw, output, options)
+    corpus = read_corpus(params.dataset, folder, output, options)
     os.sync()  # the images, before tables speak of them
     corpus.write(output)
     for line in describe_captions(corpus.captions):

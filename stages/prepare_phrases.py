@@ -12,13 +12,21 @@ from stages.params import load_params
 
 @command
 @paths("images", "captions", exist=True)
-@paths("raw", "output")
-def main(raw: Path, images: Path, captions: Path, output: Path) -> None:
-    """Read the phrases of the corpus's captions and write their tables to OUTPUT."""
+@paths("raw", required=False)
+@paths("output")
+def main(raw: Path | None, images: Path, captions: Path, output: Path) -> None:
+    """Read the phrases of the corpus's captions, below RAW or `raw` of params.yaml, and write their
+    tables to OUTPUT."""
     params = load_params()
+    folder = Path(params.raw) if raw is None else raw
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
     tables = read_phrases(
-        params.phrases, params.dataset, raw, load_images(images), load_captions(captions), options
+        params.phrases,
+        params.dataset,
+        folder,
+        load_images(images),
+        load_captions(captions),
+        options,
     )
     tables.write(output)
     counts = tables.phrases["split"].value_counts()

@@ -15,6 +15,7 @@ from models.base.registry import config_of, model_names, models_with
 from models.phrases.models import PHRASE_MODELS
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
+from stages.common import NAMED
 from stages.params import Params
 
 # The graph with an item of every group: params.yaml itself has no other programs and no index.
@@ -141,7 +142,7 @@ def test_a_stage_depends_on_the_list_of_its_code_and_names_none():
         needed |= {LISTS + lists[0]}
     assert first == ("check_params", None)
     writes = resolved(*first, GRAPH)
-    assert set(writes["deps"]) == {"params.yaml", *BELOW}
+    assert set(writes["deps"]) == {"params.yaml", *BELOW, NAMED.as_posix()}
     assert set(writes["outs"]) == needed
 
 

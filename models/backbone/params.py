@@ -13,6 +13,7 @@ from pipeline.runtime.section import (
     Name,
     Natural,
     Section,
+    Weights,
     contradictions,
     network_problems,
     one_of,
@@ -29,7 +30,7 @@ Layers = Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
 
 class ImageNetworkConfig(Section):
     model: Name = "resnet18"
-    weights: Name = "detector"
+    weights: Weights = "detector"
     layers: Layers = ("layer1", "layer2")
     pool: Annotated[str, one_of(POOLINGS)] = "mean_max"
     views: Literal["center", "flip", "ten_crop"] = "center"

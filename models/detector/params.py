@@ -7,15 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.section import (
     Count,
     Name,
+    NamesFile,
     Natural,
     NonNegative,
+    PathOrNone,
     Positive,
     Section,
     contradictions,
+    not_found,
     wrong_value,
 )
 
@@ -39,8 +41,8 @@ class DetectorConfig(Section):
     """The object detector: whence its weights come, and the sizes of one trained here."""
 
     architecture: Literal["fpn_resnet18", "fpn_resnet50", "c4_resnet101"] = "fpn_resnet18"
-    weights: Name = "train"
-    names: Name | None = None
+    weights: Annotated[Name, NamesFile(("train", "random"))] = "train"
+    names: PathOrNone = None
     channels: Count = 64
     hidden: Count = 256
     anchors: Anchors = ((16.0, 22.0), (28.0, 40.0))
@@ -57,11 +59,11 @@ class DetectorConfig(Section):
             problem = f"the c4_resnet101 is not trained here; {way_out}"
             yield wrong_value("weights", self.weights, problem)
         if self.weights not in ("train", "random") and not os.path.isfile(self.weights):
-            allowed = "allowed are train, random or the path of a detector's weights"
-            problem = f"{absent(self.weights)}; {allowed}"
+            problem = f"{not_found(self.weights, 'file')}; "
+            problem += "allowed are train, random or the path of a detector's weights"
             yield wrong_value("weights", self.weights, problem)
         if len({len(sides) for sides in self.anchors}) > 1:
             problem = "every list needs the same number of sides"
             yield wrong_value("anchors", self.anchors, problem)
         if self.names is not None and not os.path.isdir(self.names):
-            yield wrong_value("names", self.names, "no such folder")
+            yield wrong_value("names", self.names, not_found(self.names, "folder"))

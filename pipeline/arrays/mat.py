@@ -40,9 +40,6 @@ def read_mat(path: Path) -> ArrayFile:
         return read_hdf5(path)
     from scipy.io import whosmat
 
-    other = explain(path, expected=("matlab", "empty", "zeros"))
-    if other is not None:
-        raise other
     _check_file(path)
     found = {name: (shape, NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in NUMBERS}
 
@@ -130,6 +127,10 @@ def load_mat(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
 
 
 def _check_file(path: Path) -> None:
+    """Raise WorkbenchError for a file of another kind, ValueError for elements of no known type."""
+    other = explain(path, expected=("matlab", "hdf5", "empty", "zeros"))
+    if other is not None:
+        raise other
     content = memoryview(path.read_bytes())
     order = ORDERS.get(bytes(content[HEADER - 2 : HEADER]))
     if order and all(content[:4]):  # version 4 begins with a number

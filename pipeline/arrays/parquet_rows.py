@@ -41,7 +41,7 @@ def read_batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     with damage_named("its rows"), opened(path) as file, open(path, "rb") as stream:
         leaves = _leaves(file.schema, names)
         count = 0
-        with opened(path, read_dictionary=list(leaves)) as shared:
+        with opened(path, list(leaves)) as shared:
             for group in range(file.metadata.num_row_groups):
                 columns = file.metadata.row_group(group)
                 size = unpacked_size(stream, columns, list(leaves.values()))

@@ -11,6 +11,7 @@ from pipeline.comparison.results import read_metrics
 from pipeline.evaluation.file import QueryRanks, check_metrics, read_query_ranks, read_ranks
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import EVALUATING, GRAPH, SCORING, stage_of, stage_paths
+from pipeline.runtime.process import name_user
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import SplitScores, read_scores
 
@@ -94,6 +95,7 @@ def _revision_file(
     from dvc.api import DVCFileSystem  # half a second, for revisions only
     from dvc.exceptions import DvcException
 
+    name_user()
     with TemporaryDirectory() as folder:
         try:
             files = DVCFileSystem(rev=revision)

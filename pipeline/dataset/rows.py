@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -26,12 +26,12 @@ from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.recognise import Found
 from pipeline.dataset.shards import (
     NO_IMAGE,
-    POINTER,
     Caption,
     Gathered,
     Shard,
     files_with,
     first_of_folders,
+    is_stand_in,
     read_shards,
     require_content,
     require_splits,
@@ -39,13 +39,14 @@ from pipeline.dataset.shards import (
 from pipeline.dataset.source import Options, Source
 from pipeline.dataset.splits import split_in_path, split_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.first_bytes import kind_of
 from pipeline.runtime.text import Problems
 
 # Names that break ties. Hugging Face's copies of tar files name columns by the members' endings.
 IMAGE_NAMES = ("image", "img", *(ending[1:] for ending in IMAGE_ENDINGS), "picture", "photo")
 LINES = "txt"  # a column of texts whose lines are captions
 CAPTION_NAMES = (*CAPTION_COLUMNS, LINES, "json", "alt")
-FIELDS = ("bytes", "path", *TEXT_FIELDS, TOKENS, NUMBER)  # of structs that are read
+FIELDS = (*TEXT_FIELDS, TOKENS, NUMBER)  # of records of captions that are read
 BATCH_BYTES = 1 << 23  # of rows that are Python's values at a time
 LOOKED_AT = 20  # files of a folder, to see whether it has images
 DIGITS = 12  # of a digest in a name
@@ -56,11 +57,11 @@ ReadBatches = Callable[[Path, Sequence[str]], Iterator[pa.RecordBatch]]
 
 
 class RowFormat(NamedTuple):
-    """How files of a format are read: their columns, and their rows in batches. marks: the first
-    bytes of such files."""
+    """How files of a format are read: their columns, and their rows in batches. kind: a key of
+    `first_bytes`."""
 
     ending: str
-    marks: tuple[bytes, ...]
+    kind: str
     read_schema: ReadSchema
     read_batches: ReadBatches
 
@@ -114,7 +115,7 @@ def read_row_shards(
     Raises:
         WorkbenchError: files that cannot be read, or whose columns cannot be told.
     """
-    schemas = _schemas(raw, shards, form)
+    schemas = _schemas(shards, form)
     own, passed_over = _with_images(raw, schemas, form.ending, options.corpus.image_field)
     split = _split_column(own, schemas, form)
     if split is None:
@@ -137,7 +138,7 @@ def read_row_shards(
             rows.add(shard, number, row, folder, gathered)
         rows.raise_if_taken()
 
-    source = read_shards(raw, out, options, own, read_shard)
+    source = read_shards(raw, out, options, own, form.kind, read_shard)
     return replace(source, remarks=(*passed_over, *rows.remarks(), *source.remarks))
 
 
@@ -168,26 +169,25 @@ def recognised_rows(folder: Folder, form: RowFormat) -> list[Found]:
 def _look(path: Path, form: RowFormat) -> bool | None:
     """Whether a file has a column of splits; None for one that is not of this kind at all."""
     try:
-        with open(path, "rb") as file:
-            start = file.read(len(POINTER))
-        if start == POINTER:
+        if is_stand_in(path):
             return False
         schema = form.read_schema(path)
     except OSError:
         return None
     except WorkbenchError:
-        return False if start.startswith(form.marks) else None
+        kind = kind_of(path)
+        return False if kind is not None and kind.key == form.kind else None
     if not any(is_image(own.type) for own in schema):
         return None
     return bool(_in_order([own.name for own in schema if is_text(own.type)], SPLIT_COLUMNS))
 
 
-def _schemas(raw: Path, shards: Sequence[Shard], form: RowFormat) -> dict[Shard, pa.Schema | None]:
+def _schemas(shards: Sequence[Shard], form: RowFormat) -> dict[Shard, pa.Schema | None]:
     """The columns of every file; None for one that cannot be read: reading names it."""
     schemas: dict[Shard, pa.Schema | None] = {}
     for shard in shards:
         try:
-            require_content(shard.path, raw)
+            require_content(shard.path)
             schemas[shard] = form.read_schema(shard.path)
         except WorkbenchError:
             schemas[shard] = None
@@ -259,19 +259,28 @@ def read_rows(form: RowFormat, path: Path, columns: Columns) -> Iterator[Row]:
         step = max(1, BATCH_BYTES * len(whole) // max(1, whole.nbytes))
         for start in range(0, len(whole), step):
             batch = whole.slice(start, step)
-            values = [python_values(batch.column(name), FIELDS) for name in columns.names]
-            images = values[0]
-            splits = values[-1] if columns.split else [None] * len(batch)
+            images, names = _images(batch.column(columns.image))
+            splits: list[Any] = [None] * len(batch)
+            if columns.split is not None:
+                splits = python_values(batch.column(columns.split))
             captions = [
-                [texts_of(cell, lines) for cell in values[place]]
-                for place, lines in enumerate(by_line, 1)
+                [texts_of(cell, lines) for cell in python_values(batch.column(name), FIELDS)]
+                for name, lines in zip(columns.captions, by_line, strict=True)
             ]
-            for image, split, *own in zip(images, splits, *captions, strict=True):
-                texts = own[0] if len(own) == 1 else list(chain.from_iterable(own))
-                if isinstance(image, dict):
-                    yield Row(image.get("bytes"), image.get("path"), texts, split)
-                else:
-                    yield Row(image, None, texts, split)
+            texts = captions[0]
+            if len(captions) > 1:
+                texts = [list(chain.from_iterable(own)) for own in zip(*captions, strict=True)]
+            yield from map(Row, images, names, texts, splits)
+
+
+def _images(column: pa.Array) -> tuple[list[Any], list[Any]]:
+    """The bytes and the paths in a column of images; None for those that it lacks."""
+    if not pa.types.is_struct(column.type):
+        return python_values(column), [None] * len(column)
+    names = [field.name for field in column.type]
+    fields = dict(zip(names, column.flatten(), strict=True))
+    paths = python_values(fields["path"]) if "path" in fields else [None] * len(column)
+    return python_values(fields["bytes"]), paths
 
 
 def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:

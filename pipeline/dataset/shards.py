@@ -1,5 +1,6 @@
 """What readers of shards share: which files there are, which split each is of, and the tables."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +17,10 @@ from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
 from pipeline.dataset.splits import settled_splits, split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.first_bytes import STAND_INS, kind_of, way_out
 from pipeline.runtime.process import Progress
 from pipeline.runtime.text import Problems, is_plain
 
-POINTER = b"version https://git-lfs"
 DAMAGED = "mend these shards, or download them again"
 NO_IMAGE = "no image in the shard"
 
@@ -65,7 +66,12 @@ ReadShard = Callable[[Shard, ExtractedImages, Gathered, CorpusConfig], None]
 
 
 def read_shards(
-    raw: Path, out: Path, options: Options, shards: Sequence[Shard], read_shard: ReadShard
+    raw: Path,
+    out: Path,
+    options: Options,
+    shards: Sequence[Shard],
+    kind: str,
+    read_shard: ReadShard,
 ) -> Source:
     """Read shards one after the other; their images go to out/images.
 
@@ -74,6 +80,7 @@ def read_shards(
         out: the folder of the corpus.
         options: of all readers; with `look` no image is written.
         shards: those of `find_shards`.
+        kind: of their files, a key of `first_bytes`; empty for text.
         read_shard: adds a shard to what was gathered, and raises WorkbenchError where it cannot.
 
     Returns:
@@ -85,7 +92,7 @@ def read_shards(
     """
     folder = ExtractedImages(out, options.corpus.max_megapixels, keep=not options.look)
     gathered = Gathered()
-    _read_all(raw, options, shards, read_shard, folder, gathered)
+    _read_all(raw, options, shards, kind, read_shard, folder, gathered)
     kinds = listing(f"{number:,} {kind}" for kind, number in sorted(gathered.others.items()))
     if not gathered.images:
         raise WorkbenchError(
@@ -124,6 +131,7 @@ def _read_all(
     raw: Path,
     options: Options,
     shards: Sequence[Shard],
+    kind: str,
     read_shard: ReadShard,
     folder: ExtractedImages,
     gathered: Gathered,
@@ -134,9 +142,11 @@ def _read_all(
     with Progress("reading shards", len(shards), "shards") as progress:
         for shard in shards:
             try:
-                require_content(shard.path, raw)
+                require_content(shard.path)
                 read_shard(shard, folder, gathered, options.corpus)
-            except WorkbenchError as error:
+            except WorkbenchError as fault:
+                is_there = shard.path.exists()
+                error = (_misplaced(shard.path, kind) if is_there else None) or fault
                 name = shard.path.relative_to(raw).as_posix()
                 damaged.setdefault(error.message, []).append(name)
                 hints[error.hint or DAMAGED] = None
@@ -231,25 +241,32 @@ def _bring_files(
     return list(located.remarks)
 
 
-def require_content(path: Path, raw: Path) -> None:
-    """Raise WorkbenchError for a file that stands for another one, which is not there.
-
-    Args:
-        path: the file.
-        raw: the user's folder, where git lfs is to be run.
-    """
-    try:
-        with open(path, "rb") as file:
-            is_pointer = file.read(len(POINTER)) == POINTER
-    except FileNotFoundError:
+def require_content(path: Path) -> None:
+    """Raise WorkbenchError for a file that lies in the place of another one, or leads nowhere."""
+    if not path.exists():
         raise WorkbenchError(
             "a link to a file that is not there", "download the files that are missing"
-        ) from None
-    if is_pointer:
-        raise WorkbenchError(
-            "a pointer of git-lfs, which stands for the file itself",
-            f"run git lfs pull in {raw}",
         )
+    kind = kind_of(path)
+    if kind is not None and kind.key in STAND_INS:
+        raise WorkbenchError(kind.title, way_out(kind, path))
+
+
+def is_stand_in(path: Path) -> bool:
+    """Whether a file lies in the place of another one, such as a pointer of git-lfs."""
+    kind = kind_of(path)
+    return kind is not None and kind.key in STAND_INS
+
+
+def _misplaced(path: Path, expected: str) -> WorkbenchError | None:
+    """The error for a file that is of another kind than its name says; None for all others."""
+    kind = kind_of(path)
+    if kind is None or kind.key == expected:
+        return None
+    if kind.key == "gzip":
+        name = shlex.quote(str(path))
+        return WorkbenchError(kind.title, f"unpack it: mv {name} {name}.gz && gunzip {name}.gz")
+    return WorkbenchError(kind.title, way_out(kind, path))
 
 
 def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:

@@ -107,23 +107,26 @@ def listed_splits(lists: Mapping[str, Path], names: Sequence[str]) -> dict[str, 
     return splits
 
 
-def named_split_lists(folder: Path) -> dict[str, Path]:
+def named_split_lists(
+    folder: Path, required: Collection[str] = ("train", "test")
+) -> dict[str, Path]:
     """The lists of a folder that somebody has named, one for each split.
 
     Args:
         folder: a folder with lists such as `train.txt`, `val.txt` (or dev) and `test.txt`.
+        required: the splits that must have a list. Without one for val, val is drawn from train.
 
     Returns:
-        The file of each split; val may be missing, it is then drawn from train.
+        The file of each split that has one.
 
     Raises:
-        WorkbenchError: no list or several lists for train or test, several for val.
+        WorkbenchError: no list for a required split, or several for one.
     """
     lists: dict[str, Path] = {}
     for split, pattern in _LISTS.items():
         files = [path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name)]
         own = [path for path in files if path.is_file()]
-        if split == "val" and not own:
+        if not own and split not in required:
             continue
         if len(own) != 1:
             found = ", ".join(path.name for path in own) or "none"

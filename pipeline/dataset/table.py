@@ -221,7 +221,7 @@ def quick_cells(text: str, form: Form) -> pd.DataFrame | None:
         )
     except (ValueError, OverflowError, csv.Error):  # ParserError is a ValueError
         return None
-    cells.columns = range(form.width)
+    cells.columns = pd.RangeIndex(form.width)
     for place in range(form.width):
         over_lines = cells[place].str.contains("\n", regex=False).fillna(False)
         for cell in cells[place][over_lines]:
@@ -271,14 +271,14 @@ def _captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
     columns = [cells[place].astype(str).str.strip() for place in form.captions]
     split = "" if form.split is None else cells[form.split].str.strip().to_numpy()
     alone = len(form.captions) == 1
-    number = -1
+    numbers = pd.Series(-1, index=cells.index)
     if form.number is not None and alone:
-        number = cells[form.number].astype(str).str.strip().astype("int64").to_numpy()
+        numbers = cells[form.number].astype(str).str.strip().astype("int64")
     rows = pd.DataFrame(
         {
             "image": cells[form.image].astype(str).str.strip().to_numpy(),
             "text": columns[0].to_numpy() if alone else list(zip(*columns, strict=True)),
-            "number": number,
+            "number": numbers.to_numpy(),
             "split": split,
         }
     )

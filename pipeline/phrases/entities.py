@@ -14,9 +14,10 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
+from pipeline.corpus.tables import SPLITS
 from pipeline.corpus.tokens import tokenise
 from pipeline.dataset.source import find_in_raw
-from pipeline.dataset.splits import listed_splits
+from pipeline.dataset.splits import listed_splits, named_split_lists
 from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress, say
@@ -48,7 +49,9 @@ def read_entities(
                 f"{root}: no folder {name}", "set phrases.path to the folder of Flickr30k Entities"
             )
     if by_lists:
-        images = with_splits(images, listed_splits(root, images["image_id"].tolist()))
+        images = with_splits(
+            images, listed_splits(named_split_lists(root, SPLITS), images["image_id"].tolist())
+        )
     texts: dict[str, dict[str, list[str]]] = {}
     columns = (captions[name] for name in ("image_id", "caption_id", "tokens"))
     for image, caption, words in zip(*columns, strict=True):

@@ -7,15 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.section import (
     Count,
     Name,
     Natural,
+    PathOrNone,
     Section,
     Share,
+    Weights,
     contradictions,
     network_problems,
+    not_found,
     wrong_value,
 )
 
@@ -26,7 +28,7 @@ class ProposalsConfig(Section):
     """The boxes of an image that phrases are looked for in."""
 
     source: Literal["detector", "file"] = "detector"
-    path: Name | None = None
+    path: PathOrNone = None
     order: Literal["xyxy", "xywh", "yxyx"] = "xyxy"
     origin: Annotated[int, Field(ge=0, le=1)] = 0
     number: Count = 100
@@ -40,7 +42,7 @@ class ProposalsConfig(Section):
         elif self.path is None:
             yield wrong_value("path", None, "source 'file' needs the path of a file or folder")
         elif not os.path.exists(self.path):
-            yield wrong_value("path", self.path, absent(self.path, "no such file or folder"))
+            yield wrong_value("path", self.path, not_found(self.path))
         elif not os.path.isdir(self.path) and not self.path.endswith(BOX_FILES):
             allowed = f"allowed are folders and files that end in {', '.join(BOX_FILES)}"
             yield wrong_value("path", self.path, allowed)
@@ -50,7 +52,7 @@ class BoxNetworkConfig(Section):
     """An image network whose feature maps boxes are pooled from."""
 
     model: Name = "resnet18"
-    weights: Name = "detector"
+    weights: Weights = "detector"
     layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] = ("layer1", "layer2")
     pool: Name = "mean"  # of models/backbone/poolings, or fc7: stages.params knows which there are
     short_side: Count = 128

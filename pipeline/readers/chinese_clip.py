@@ -22,10 +22,10 @@ from pipeline.dataset.folder import Folder, list_folder
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.recognise import Found, head
 from pipeline.dataset.shards import (
-    POINTER,
     Caption,
     Gathered,
     Shard,
+    is_stand_in,
     read_shards,
     require_content,
     require_splits,
@@ -33,6 +33,7 @@ from pipeline.dataset.shards import (
 from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
 from pipeline.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.first_bytes import first_bytes
 from pipeline.runtime.text import Problems, is_text
 
 TEXT_KEYS = ("text", "query_text")
@@ -132,7 +133,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         problems.add("text ids more than once", map(ascii, dict.fromkeys(twice)))
         problems.raise_if_any()
 
-    source = read_shards(raw, out, options, list(shards), read_part)
+    source = read_shards(raw, out, options, list(shards), "", read_part)
     remarks = source.remarks
     if alone:
         remarks = (
@@ -168,13 +169,11 @@ def _parts(folder: Folder) -> dict[tuple[str, str | None], _Part]:
 
 
 def _holds_images(path: Path) -> bool:
-    """Whether a file begins with an id, a tab and base64, or is a pointer of git-lfs."""
+    """Whether a file begins with an id, a tab and base64, or lies in another one's place."""
     try:
-        with open(path, "rb") as stream:
-            start = stream.read(512)
+        return _BEGINNING.match(first_bytes(path)) is not None or is_stand_in(path)
     except OSError:
         return False
-    return start.startswith(POINTER) or _BEGINNING.match(start) is not None
 
 
 def _holds_texts(path: Path) -> bool:
@@ -271,7 +270,7 @@ def _read_images(
     twice: list[str] = []
     torn: list[str] = []
     for file in files:
-        require_content(raw / file, raw)
+        require_content(raw / file)
         with open(raw / file, "rb") as stream:
             lines = _lines(stream, folder.max_bytes * 4 // 3 + LONGEST_TEXT)
             for number, line in enumerate(lines, 1):

@@ -9,7 +9,7 @@ from pipeline.dataset.rows import RowFormat, read_row_shards, recognised_rows
 from pipeline.dataset.shards import find_shards
 from pipeline.dataset.source import Options, Source
 
-FORMAT = RowFormat(".parquet", (b"PAR1",), read_schema, read_batches)
+FORMAT = RowFormat(".parquet", "parquet", read_schema, read_batches)
 
 
 def recognise(folder: Folder) -> list[Found]:

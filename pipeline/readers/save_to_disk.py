@@ -17,7 +17,7 @@ from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import read_json
 
-FORMAT = RowFormat(".arrow", (b"\xff\xff\xff\xff", b"ARROW1"), read_schema, read_batches)
+FORMAT = RowFormat(".arrow", "arrow", read_schema, read_batches)
 STATE = "state.json"
 CACHED = "cache-"  # files of results that `datasets` keeps beside a dataset
 AGAIN = "load it with datasets.load_from_disk, and save flatten_indices() of it with save_to_disk"

@@ -22,13 +22,13 @@ from pipeline.dataset.recognise import Found
 from pipeline.dataset.shards import (
     DAMAGED,
     NO_IMAGE,
-    POINTER,
     Caption,
     Gathered,
     Shard,
     files_with,
     find_shards,
     first_of_folders,
+    is_stand_in,
     read_shards,
     require_splits,
 )
@@ -85,7 +85,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     _refuse_compressed(raw, options.corpus.annotations)
     shards = find_shards(raw, options.corpus.annotations, ".tar")
     require_splits(raw, shards)
-    return read_shards(raw, out, options, shards, _read_shard)
+    return read_shards(raw, out, options, shards, "tar", _read_shard)
 
 
 def _refuse_compressed(raw: Path, name: str | None) -> None:
@@ -103,14 +103,13 @@ def _refuse_compressed(raw: Path, name: str | None) -> None:
 
 
 def _has_samples(path: Path) -> bool:
-    """Whether the first members of a file are images and texts; also of a pointer of git-lfs, so
-    that reading says what is wrong with it."""
+    """Whether the first members of a file are images and texts; also of a file in the
+    place of another one, so that reading says what is wrong with it."""
     endings: set[str] = set()
     try:
+        if is_stand_in(path):
+            return True
         with open(path, "rb") as stream:
-            if stream.read(len(POINTER)) == POINTER:
-                return True
-            stream.seek(0)
             if path.name.lower().endswith(COMPRESSED):
                 with gzip.open(stream) as unpacked:
                     whole: BinaryIO = io.BytesIO(unpacked.read(UNPACKED))

@@ -7,16 +7,18 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.section import (
     Count,
     CountOrAdaptive,
     Name,
     Natural,
+    PathOrNone,
     Section,
     Share,
+    Weights,
     contradictions,
     network_problems,
+    not_found,
     wrong_value,
 )
 
@@ -27,7 +29,7 @@ class GridNetworkConfig(Section):
     """The network whose feature map is the grid: a section apart, with keys of image_features."""
 
     model: Name = "resnet18"
-    weights: Name = "detector"
+    weights: Weights = "detector"
     layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] | None = ("layer2",)
     size: Annotated[int, Field(ge=32, le=1024)] | None = 128
     resize: Literal["short_side", "squash"] = "squash"
@@ -44,7 +46,7 @@ class RegionsConfig(Section):
     """Which regions of an image are kept, or whose file they come from."""
 
     source: Literal["detector", "grid", "tsv", "scan_npy", "butd_h5"] = "detector"
-    path: Name | None = None
+    path: PathOrNone = None
     other_images: Literal["error", "skip"] = "error"
     boxes: CountOrAdaptive = 8
     min: Count = 10
@@ -63,7 +65,7 @@ class RegionsConfig(Section):
         elif self.path is None:
             yield wrong_value("path", None, f"source {self.source!r} needs the path of its files")
         elif not os.path.exists(self.path):
-            yield wrong_value("path", self.path, absent(self.path, "no such file or folder"))
+            yield wrong_value("path", self.path, not_found(self.path))
         if self.min > self.max:
             yield wrong_value("min", self.min, f"must not exceed regions.max = {self.max}")
 

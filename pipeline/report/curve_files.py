@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.sealed import is_broken
-from pipeline.runtime.text import read_text
+from pipeline.runtime.text import read_text, refuse_conflict
 
 COLUMNS = ("epoch", "loss", "val_rsum")
 ERROR = "_error"  # how columns of shares that are classified wrongly end
@@ -48,6 +48,7 @@ def read_curve(path: Path) -> Curve | None:
     """Read a tab-separated curve with at least the columns epoch, loss and val_rsum. None for a
     model that was fitted at once, as cca is: its rows are tries, and have no loss."""
     text = read_text(path)
+    refuse_conflict(text, path)
     if is_broken(text):
         raise WorkbenchError(f"{path}: cut short or changed: does not match its sha256", REMEDY)
     try:

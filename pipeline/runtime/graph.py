@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.runtime.errors import WorkbenchError, first_line, listing
-from pipeline.runtime.yaml_text import read_yaml
+from pipeline.runtime.yaml_text import UNDO, read_yaml
 
 if TYPE_CHECKING:
     from dvc.parsing import DataResolver
@@ -85,8 +85,10 @@ def _resolver(graph: Path) -> "DataResolver":
 
     try:
         content = read_yaml(graph)
-    except WorkbenchError as error:  # its hint is about params.yaml
-        raise WorkbenchError(error.message, "run from the repository's root") from None
+    except WorkbenchError as error:
+        is_of_params = error.hint == UNDO
+        hint = "run from the repository's root" if is_of_params else error.hint
+        raise WorkbenchError(error.message, hint) from None
     if not isinstance(content.get("stages"), dict):
         raise WorkbenchError(f"{graph}: no stages", "run from the repository's root")
     repo = SimpleNamespace(fs=LocalFileSystem(), config={})

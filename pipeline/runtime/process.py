@@ -1,6 +1,7 @@
 """How a process runs: its memory, the other processes of its training, progress."""
 
 import ctypes
+import getpass
 import json
 import os
 import sys
@@ -48,6 +49,15 @@ def end_with_input() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def name_user() -> None:
+    """Give this process and those it starts a user's name where the system has none, as for a user
+    of a container without an entry in /etc/passwd: DVC does not work without."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["USER"] = f"user-{os.getuid()}"
 
 
 def is_launched() -> bool:

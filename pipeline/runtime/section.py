@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, LiteralString, Self
 
 from pydantic import (
@@ -21,6 +23,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.kernels import Choice
 
+QUEUED = "/.dvc/tmp/exps/"  # above the copies in which DVC runs what was queued
 VECTOR_FILES = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors", ".mat")
 
 # Context of model_dump: values as params.yaml writes them, `none` for no projection.
@@ -54,9 +57,44 @@ def _count_or_share(value: Any) -> int | float:
     raise _error(WRONG_VALUE, "must be a whole number from 1, or a share between 0 and 1")
 
 
+@dataclass(frozen=True)
+class NamesFile:
+    """Marks a key that may name a file or folder outside of DVC's sight (pipeline.runtime.named).
+    words: values of the key that name none."""
+
+    words: tuple[str, ...] = ()
+
+
+def in_queued_run() -> bool:
+    """Whether this is the copy of the repository in which DVC runs what was queued."""
+    return QUEUED in f"{Path.cwd().as_posix()}/"
+
+
+def not_found(path: str, what: str = "file or folder") -> str:
+    """What a message says of a path of params.yaml that leads nowhere, and why it may.
+
+    Args:
+        path: As params.yaml has it.
+        what: What is looked for there.
+
+    Returns:
+        The text behind the value in a message.
+    """
+    text = f"no such {what}"
+    if path.startswith("~"):
+        whole = os.path.expanduser(path)
+        return f"{text}; ~ is not filled in: write {whole if whole != path else 'the whole path'}"
+    if absent(path, text) != text:  # an address
+        return absent(path)
+    if in_queued_run():
+        copy = "not in this copy of the repository: a queued run has tracked files only"
+        return f"{copy}; give an absolute path, or track it with dvc add, and commit"
+    return text
+
+
 def _existing(value: str) -> str:
     if not os.path.exists(value):
-        raise _error(WRONG_VALUE, absent(value, "no such file or folder"))
+        raise _error(WRONG_VALUE, not_found(value))
     return value
 
 
@@ -96,6 +134,8 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(min_length=1)]
+PathOrNone = Annotated[Name | None, NamesFile()]
+Weights = Annotated[Name, NamesFile(("detector", "random", "imagenet"))]  # of an image network
 ExistingPath = Annotated[Name, AfterValidator(_existing)]
 CountOrNone = Annotated[
     int | None, _count_or("none", None), PlainSerializer(_as_written, when_used="always")
@@ -156,8 +196,8 @@ def network_problems(section: Any, name: str) -> Iterator[InitErrorDetails]:
         yield wrong_value(
             "weights",
             section.weights,
-            f"{absent(section.weights)}; allowed are detector, random, imagenet or the path of a "
-            "state dict",
+            f"{not_found(section.weights, 'file')}; allowed are detector, random, imagenet or the "
+            "path of a state dict",
         )
     if section.normalisation == "caffe" and section.weights in ("detector", "imagenet"):
         whose = "its own" if section.model.startswith("timm/") else "torchvision's"
@@ -176,7 +216,7 @@ def _location(key: str) -> tuple[int | str, ...]:
 class EmbeddingFileConfig(Section):
     """A file of vectors made elsewhere, of images or captions: where it lies, what is read."""
 
-    path: Name | None = None
+    path: PathOrNone = None
     ids: Name = "ids"
     features: Name = "features"
     other_ids: Literal["error", "skip"] = "error"
@@ -190,7 +230,7 @@ class EmbeddingFileConfig(Section):
         elif self.path is None:
             yield wrong_value("file.path", None, f"{switch} 'file' needs the path of a file")
         elif not os.path.exists(self.path):
-            yield wrong_value("file.path", self.path, absent(self.path))
+            yield wrong_value("file.path", self.path, not_found(self.path))
         elif not os.path.isdir(self.path) and not self.path.endswith(VECTOR_FILES):
             endings = ", ".join(VECTOR_FILES)
             text = (

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -77,8 +78,8 @@ def decode_text(data: bytes) -> str:
 
 
 def read_text(path: Path) -> str:
-    """A file as text (`decode_text`); WorkbenchError for what is no text or only stands for it, as a
-    pointer of git-lfs does, and with the line where it is neither encoding."""
+    """A file as text (`decode_text`). WorkbenchError for what is no text or only stands for it, as
+    a pointer of git-lfs does, and with the line where it is neither encoding."""
     data = path.read_bytes()
     kind = kind_of_bytes(data[:HEAD])
     if kind is not None and kind.key in STAND_INS:
@@ -95,11 +96,25 @@ def read_text(path: Path) -> str:
         ) from None
 
 
+def refuse_conflict(text: str, path: Path) -> None:
+    """Raise WorkbenchError for a text in which a git merge or rebase has left both sides."""
+    lines = text.splitlines()
+    marks = [at for at, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))]
+    if marks and any(line.startswith("=======") for line in lines):
+        raise WorkbenchError(
+            f"{path}, line {marks[0]}: conflict markers of git: two branches have changed it",
+            f"choose a side: git checkout --theirs {shlex.quote(str(path))} (or --ours), "
+            "likewise dvc.lock and the other files that git status names; then dvc repro",
+        )
+
+
 def read_json(path: Path) -> Any:
     """The value in a JSON file; WorkbenchError with line and column where it is not valid."""
+    text = read_text(path)
     try:
-        return json.loads(read_text(path))
+        return json.loads(text)
     except json.JSONDecodeError as error:
+        refuse_conflict(text, path)
         raise WorkbenchError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}",
             "download the file again",

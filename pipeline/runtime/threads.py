@@ -40,6 +40,7 @@ def allowed_processors(
         bound to, and of the machine's.
     """
     numbers = [float(len(os.sched_getaffinity(0)))]
+    names: tuple[str, ...]
     for line in own.read_text().splitlines() if own.is_file() else ():
         _, controllers, path = line.split(":", 2)
         if controllers == "":

@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import ScalarNode
 
 from pipeline.runtime.errors import WorkbenchError, first_line
+from pipeline.runtime.text import refuse_conflict
 
 MAX_CHARACTERS = 1 << 18
 MAX_VALUES = 20_000  # keys and values of a text, aliases unfolded
@@ -68,6 +69,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise WorkbenchError(f"{path}: no such file", "run from the repository's root") from None
     except UnicodeDecodeError as error:
         raise WorkbenchError(f"{path}: not UTF-8 text (byte {error.start})", UNDO) from None
+    refuse_conflict(text, path)
     values = plain_yaml(text, str(path), UNDO)
     if not isinstance(values, dict):
         raise WorkbenchError(f"{path}: expected a mapping of parameters at the top level", UNDO)

@@ -14,6 +14,7 @@ from pipeline.runtime.section import (
     Positive,
     Section,
     contradictions,
+    not_found,
     wrong_value,
     wrong_whole,
 )
@@ -111,4 +112,4 @@ class ExternalConfig(Section):
             if path.resolve().parent != Path(self.folder).resolve():
                 yield wrong_value(key, name, f"must be the name of a file in {self.folder}")
             elif not path.exists():
-                yield wrong_value(key, name, f"no such file in {self.folder}")
+                yield wrong_value(key, name, not_found(name, f"file in {self.folder}"))

@@ -12,8 +12,11 @@ from pipeline.runtime.section import (
     CountOrNone,
     EmbeddingFileConfig,
     Name,
+    NamesFile,
+    PathOrNone,
     Section,
     contradictions,
+    not_found,
     one_of,
     some_of,
     wrong_value,
@@ -27,8 +30,8 @@ class MeanVectorConfig(Section):
 
 class TfIdfConfig(Section):
     lemmatiser: Literal["wordnet", "lemminflect", "none"] = "lemminflect"
-    wordnet: Name | None = None
-    stop_words: Name = "function_words"
+    wordnet: PathOrNone = None
+    stop_words: Annotated[Name, NamesFile(("function_words", "none"))] = "function_words"
     terms: Count = 3000
     pca: CountOrNone = None
 
@@ -41,10 +44,11 @@ class TfIdfConfig(Section):
     def _files_are_there(self) -> Iterator[InitErrorDetails]:
         named = self.stop_words in ("function_words", "none")
         if not named and not os.path.isfile(self.stop_words):
-            text = "no such file; allowed are function_words, none or the path of a list"
+            text = f"{not_found(self.stop_words, 'file')}; "
+            text += "allowed are function_words, none or the path of a list"
             yield wrong_value("stop_words", self.stop_words, text)
         if self.wordnet is not None and not os.path.isdir(self.wordnet):
-            yield wrong_value("wordnet", self.wordnet, "no such folder")
+            yield wrong_value("wordnet", self.wordnet, not_found(self.wordnet, "folder"))
 
 
 class FisherConfig(Section):
@@ -61,7 +65,7 @@ class FisherConfig(Section):
 
 
 class TransformerConfig(Section):
-    model: Name = "sentence-transformers/all-MiniLM-L6-v2"
+    model: Annotated[Name, NamesFile()] = "sentence-transformers/all-MiniLM-L6-v2"
     precision: Literal["fp32", "bf16"] = "fp32"
     batch_size: Count = 32
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.section import (
     WRONG_VALUE,
     Count,
-    Name,
     Natural,
+    PathOrNone,
     Section,
     contradictions,
+    not_found,
     wrong_value,
 )
 
@@ -37,7 +37,7 @@ class VocabularyConfig(Section):
         Literal["train", "word2vec_bin", "word2vec_text", "transformer"],
         BeforeValidator(_not_gensim),
     ] = "train"
-    vectors: Name | None = None
+    vectors: PathOrNone = None
     dim: Count = 100
     epochs: Count = 20
     min_count: Count = 1
@@ -73,4 +73,4 @@ class VocabularyConfig(Section):
                 text += f"hf download {self.vectors}"
                 yield wrong_value("vectors", self.vectors, text)
         elif not os.path.isfile(self.vectors):
-            yield wrong_value("vectors", self.vectors, absent(self.vectors))
+            yield wrong_value("vectors", self.vectors, not_found(self.vectors, "file"))

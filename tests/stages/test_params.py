@@ -174,7 +174,8 @@ COMPONENTS = "must be a whole number from 1, or none"
     ("changes", "words"),
     [
         ({"raw": "no/such/folder"}, "no such file or folder"),
-        *(({"raw": name}, "raw") for name in ("x" * 5000, "a\0b", "~nobody/x")),
+        *(({"raw": name}, "raw") for name in ("x" * 5000, "a\0b")),
+        ({"raw": "~nobody-of-here/x"}, "~ is not filled in: write the whole path"),
         ({"seed": True}, "must be"),  # no conversions
         ({"vse__margin": "0.2"}, "must be"),
         ({"vse__training__lr": float("inf")}, "must be"),
@@ -247,7 +248,28 @@ COMPONENTS = "must be a whole number from 1, or none"
             ({"sentences__fisher__pca": value}, f"pca = {value!r}: {COMPONENTS}")
             for value in (0, 1.5, True, "None", None)
         ),
-        ({"inference__criteria": "csls"}, "must be a valid list"),
+        ({"inference__criteria": "csls"}, "criteria = 'csls': must be a list: write [csls]"),
+        ({"evaluation__recall_k": 50}, "recall_k = 50: must be a list: write [50]"),
+        ({"image_features__layers": "layer2"}, "must be a list: write [layer2]"),
+        ({"inference__criteria": "csls, x"}, "criteria = 'csls, x': must be a list"),
+        (
+            {"vse__training__patience": "None"},
+            "vse.training.patience = 'None': must be a whole number or null: write null",
+        ),
+        (
+            {"image_features__size": "none"},
+            "image_features.size = 'none': must be a whole number or null: write null",
+        ),
+        ({"seed": "None"}, "seed = 'None': must be a whole number"),
+        ({"seed": None}, "seed = None: must be a whole number, not null"),
+        ({"vse__training__epochs": 3.0}, "epochs = 3.0: must be a whole number: write 3"),
+        ({"vse__training__epochs": "3"}, "epochs = '3': must be a whole number: write 3, without"),
+        ({"vse__training__lr": "1e-4"}, "lr = '1e-4': must be a number: write 1e-4, without quo"),
+        ({"vse__training__lr": "0,5"}, "lr = '0,5': must be a number: write 0.5, without quotes"),
+        ({"scoring__cut": "yes"}, "scoring.cut = 'yes': must be true or false"),
+        ({"regions__path": 7}, "regions.path = 7: must be a text: write '7', in quotes"),
+        ({"raw": "~/no photos"}, "no such file or folder; ~ is not filled in: write /"),
+        ({"raw": "https://x.org/a.zip"}, "an address: download it first"),
         ({"inference__criteria": []}, "must not be empty"),
         (
             {"scoring__keep": "embeddings", "inference__criteria": ["csls", "hungarian"]},

@@ -17,6 +17,7 @@ MARKED = {
     "dvc exp run": "trains; tests/test_graph.py runs its own",
     "dvc queue": "trains what was queued",
     "dvc repro": "the fixture of tests/test_graph.py is one",
+    "dvc add": "of the reader's images; tests/test_outside_files.py tracks some",
     "dvc push": "in the test of a remote",
     "dvc pull": "in the test of a remote",
     "dvc remote": "in the test of a remote",

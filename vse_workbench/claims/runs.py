@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import write_json, write_text
-from pipeline.runtime.process import say
+from pipeline.runtime.process import name_user, say
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
@@ -50,6 +50,7 @@ class Folder:
             add = ("worktree", "add", "--force", "--force", "--detach")
             said("git", *add, str(self.path), commit)
         said("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
+        name_user()
         cache = sys.executable, "-m", "dvc", "cache", "dir"
         said(*cache, "--local", said(*cache).strip(), folder=self.path)
 

@@ -62,8 +62,9 @@ def described(source: Source) -> list[str]:
     lines.append(
         f"captions: {len(captions):,}, {_range(numbers)} an image, {words.mean():.1f} words each"
     )
-    for row in captions.head(SHOWN).itertuples():
-        lines.append(f"  {printable(row.image_id)} | {printable(row.text)[:LONGEST]}")
+    first = captions.head(SHOWN)
+    for image_id, text in zip(first["image_id"], first["text"], strict=True):
+        lines.append(f"  {printable(image_id)} | {printable(text)[:LONGEST]}")
     return lines
 
 

@@ -32,7 +32,7 @@ def test_it_reads_as_the_reader_of_these_files_does(raw, capsys):
         ("captions_val2014.json", "coco_captions"),
         ("results.csv", "captions_csv"),
         ("reid_raw.json", "cuhk_pedes"),
-        ("dataset_mine.json", "karpathy_json"),
+        ("dataset_coco.json", "karpathy_json"),
         ("data/train-00000-of-00002.parquet", "parquet_shards"),
         ("train/00000.tar", "webdataset"),
     ],

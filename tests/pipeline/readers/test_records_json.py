@@ -203,7 +203,7 @@ THREE = [GOOD, GOOD | {"image": "b.jpg"}, GOOD | {"image": "c.jpg"}]
         ("x.json", b"[" * 100_000, "Invalid JSON: recursion limit"),
         ("x.json", b"", "Invalid JSON: EOF"),
         ("x.json", b"[]", "no records with an image and a caption; it has no records"),
-        ("x.json", b"<!DOCTYPE html><html>", "Invalid JSON: expected value at line 1 column 1"),
+        ("x.json", b"<!DOCTYPE html><html>", "x.json: a page of HTML"),
     ],
 )
 def test_what_is_broken_is_named_with_its_place(raw, name, content, message):

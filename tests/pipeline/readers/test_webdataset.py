@@ -172,7 +172,8 @@ def test_every_cut_of_a_shard_is_noticed(raw):
     for length in [0, 100, 512, 600, 1024, len(data) // 2, len(data) - 1, len(data) + 511 & ~511]:
         path.write_bytes(whole[:length])
         message = refusal(raw, skip_bad_images=True)
-        assert "shards that cannot be read (1): train-000000.tar (cut short or damaged: " in message
+        fault = "cut short or damaged: " if length else "an empty file"
+        assert f"shards that cannot be read (1): train-000000.tar ({fault}" in message
     (raw / "val-000000.tar").write_bytes(b"\x1f\x8b" + bytes(2000))
     assert "cannot be read (2): train-000000.tar (cut " in refusal(raw)
 
@@ -307,12 +308,21 @@ def test_shards_are_known_by_images_and_texts_in_them(raw):
     (found,) = webdataset_reader.recognise(list_folder(raw))
     assert (len(found.files), found.has_splits) == (4, True)
     write_tar(raw / "images" / "all.tar", [(f"{n}.jpg", JPG[n]) for n in range(3)])
-    (raw / "images" / "no.tar").write_bytes(b"<html>")
+    (raw / "images" / "no.tar").write_bytes(b"no tar")
     assert webdataset_reader.recognise(list_folder(raw)) == [found]
     (raw / "more").mkdir()
     (raw / "more" / "0.tar").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     assert "more/0.tar" in webdataset_reader.recognise(list_folder(raw))[0].files
     assert "pointer of git-lfs" in refusal(raw, annotations="more")
+
+
+def test_a_compressed_shard_without_its_ending_is_named_with_a_way_out(raw):
+    path = raw / "test-000000.tar"
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(WorkbenchError, match="packed by gzip") as caught:
+        read_all("webdataset", raw)
+    subprocess.run(caught.value.hint.removeprefix("unpack it: "), shell=True, check=True)
+    assert len(read_all("webdataset", raw).images) == 5
 
 
 def test_compressed_shards_are_named_and_can_be_unpacked(raw):

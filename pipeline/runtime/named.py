@@ -1,0 +1,145 @@
+"""Files outside of DVC's sight that params.yaml names: links to them, and a digest of each.
+
+DVC cannot template a dependency that may be null. So `stages.check_params` depends on a folder of
+links to these files, which it makes itself. DVC hashes what a link leads to: a file that is
+replaced under its name re-runs check_params, which writes the digest into the lists of the stages
+that read the file, and these stages re-run.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file, write_text
+from pipeline.runtime.process import say
+from pipeline.runtime.section import NamesFile, Section
+
+MOST_FILES = 1_000_000  # in a named folder; more is a folder that was not meant
+LARGE = 1 << 30  # bytes of a file that takes seconds to read
+
+Memory = dict[str, list[Any]]  # by path: what tells a file that was not written since, its SHA-256
+
+
+def named_files(section: Section, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The files and folders that a section and those inside it name.
+
+    Args:
+        section: Sections of params.yaml, validated.
+        prefix: Keys above the section, with a dot behind each.
+
+    Yields:
+        Dotted key and path, as params.yaml has it; only of what is there.
+    """
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        marks = [mark for mark in field.metadata if isinstance(mark, NamesFile)]
+        if isinstance(value, Section):
+            yield from named_files(value, f"{prefix}{name}.")
+        elif any(value not in mark.words for mark in marks) and os.path.exists(value or ""):
+            yield f"{prefix}{name}", value
+
+
+def link_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Make a folder hold links to the named files and to no others.
+
+    Args:
+        folder: Of the links; what is no link in it stays. Without files it need not be there.
+        files: Path by dotted key. A file has a link of the key's name; a folder has a folder of
+            this name with a link for every file in it.
+    """
+    wanted: dict[Path, str] = {}
+    for key, path in files.items():
+        for inside in _files_in(key, path):
+            link = folder / key / inside
+            wanted[link] = _target(Path(path, inside), link)
+    for root, folders, names in os.walk(folder, topdown=False):
+        for name in names:
+            link = Path(root, name)
+            if link.is_symlink() and wanted.get(link) != os.readlink(link):
+                link.unlink()
+        for name in folders:
+            with suppress(OSError):  # not empty, or a link to a folder, which is not of ours
+                Path(root, name).rmdir()
+    for link, target in wanted.items():
+        if not link.is_symlink():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
+
+
+def digests(files: Mapping[str, str], memory: Path) -> dict[str, str]:
+    """A digest of every named file, of a folder over the names and digests of its files.
+
+    Args:
+        files: Path by dotted key.
+        memory: JSON file that keeps digests for the next time, by size and time of change.
+
+    Returns:
+        SHA-256 by dotted key, hex.
+    """
+    known = _remembered(memory)
+    used: Memory = {}
+    found: dict[str, str] = {}
+    for key, path in files.items():
+        lines = []
+        for inside in _files_in(key, path):
+            file = os.path.abspath(os.path.join(path, inside))
+            used[file] = _entry(key, file, used.get(file, known.get(file, [])))
+            found[key] = str(used[file][-1])
+            lines.append(f"{inside} {found[key]}\n")
+        if os.path.isdir(path):
+            text = "".join(lines).encode(errors="surrogateescape")
+            found[key] = hashlib.sha256(text).hexdigest()
+    if used != known:
+        write_text(memory, json.dumps(used))
+    return found
+
+
+def _files_in(key: str, path: str) -> list[str]:
+    """Files below a folder, sorted; hidden ones, which programs write beside data, are left out.
+    Of a file: the empty path alone."""
+    if not os.path.isdir(path):
+        return [""]
+    found: list[str] = []
+    for root, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        below = os.path.relpath(root, path)
+        for name in names:
+            if not name.startswith(".") and os.path.isfile(os.path.join(root, name)):
+                found.append(os.path.normpath(os.path.join(below, name)))
+        if len(found) > MOST_FILES:
+            raise WorkbenchError(
+                f"{key} = {path!r}: more than {MOST_FILES:,} files",
+                "name a folder with nothing but the files that are to be read",
+            )
+    return sorted(found)
+
+
+def _target(path: Path, link: Path) -> str:
+    """Where a link points: an absolute path stays one, others move with the repository."""
+    if path.is_absolute():
+        return str(path)
+    return os.path.relpath(path.absolute(), os.path.realpath(link.parent))
+
+
+def _remembered(memory: Path) -> Memory:
+    try:
+        known = json.loads(memory.read_bytes())
+    except (OSError, ValueError):  # without it all is read again
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _entry(key: str, path: str, before: list[Any]) -> list[Any]:
+    """What the memory keeps of a file: as before, where size and time are those of then."""
+    status = os.stat(path)
+    signs = [status.st_size, status.st_mtime_ns, status.st_ino]
+    if before[:-1] == signs:
+        return before
+    if status.st_size > LARGE:
+        say(f"{key}: reads {path} once, so that it is noticed when the file is replaced")
+    return [*signs, sha256_file(path)]
