@@ -111,9 +111,13 @@ def is_among(name: str, stems: set[str]) -> bool:
         name: the image as the annotations name it.
         stems: `stems_of` the folder.
     """
-    file = _with_slashes(name).rpartition("/")[2]
     match = _COCO_2014.search(name)
-    return _without_ending(file) in stems or (match is not None and match[1][:-4] in stems)
+    return has_its_name(name, stems) or (match is not None and match[1][:-4] in stems)
+
+
+def has_its_name(name: str, stems: set[str]) -> bool:
+    """As `is_among`, but not under the name that MS-COCO gave the same image in another year."""
+    return _without_ending(_with_slashes(name).rpartition("/")[2]) in stems
 
 
 def _chosen_folder(raw: Path, name: str) -> Path:

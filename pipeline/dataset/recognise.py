@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.dataset.folder import Folder, depth
-from pipeline.dataset.locate import is_among, stems_of
+from pipeline.dataset.locate import has_its_name, is_among, stems_of
 from pipeline.dataset.source import Options, find_in_raw, require_folder
 from pipeline.dataset.splits import split_in_path, without_split
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -53,9 +53,10 @@ class Found:
 Recogniser = Callable[[Folder], list[Found]]
 
 
-def quality(found: Found, stems: set[str]) -> tuple[bool, bool, int, bool, bool]:
+def quality(found: Found, stems: set[str]) -> tuple[bool, bool, int, bool, bool, bool]:
     """How good a find is, larger is better: what can be read comes first, then images that are
-    there, then what lies further up, then splits, then a published name.
+    there, then what lies further up, then splits, then a published name, then images under their
+    own names: MS-COCO's of 2014 are there under other names, too, where those of 2017 are.
 
     Args:
         found: the find.
@@ -63,7 +64,15 @@ def quality(found: Found, stems: set[str]) -> tuple[bool, bool, int, bool, bool]
     """
     are_there = not found.names or any(is_among(name, stems) for name in found.names)
     deepest = max(depth(file.rpartition("/")[0]) for file in found.files)
-    return not found.is_damaged, are_there, -deepest, found.has_splits, found.is_published
+    are_named = any(has_its_name(name, stems) for name in found.names)
+    return (
+        not found.is_damaged,
+        are_there,
+        -deepest,
+        found.has_splits,
+        found.is_published,
+        are_named,
+    )
 
 
 def annotation_files(

@@ -24,7 +24,8 @@ from pipeline.runtime.errors import counted
 from pipeline.runtime.section import Name
 
 EXPECTED = "a JSON file of records with filename and sentences, as dataset_flickr8k.json has them"
-PUBLISHED = ("dataset.json", "dataset_flickr*k.json", "dataset_coco.json", "dataset_rsi*.json")
+# and not dataset_info.json, dataset_infos.json, dataset_dict.json, which are Hugging Face's
+PUBLISHED = ("dataset.json", "dataset_[!id]*.json")
 
 
 class _Sentence(TypedDict):

@@ -102,17 +102,12 @@ def test_hidden_files_are_passed_over(tmp_path):
 
 def test_images_of_several_folders_that_the_names_leave_out(tmp_path):
     """As VizWiz has them: `VizWiz_val_0.jpg` is in val/."""
-    names = ["one.jpg", "two.jpg", "three.jpg"]
-    for path in ("train/one.jpg", "train/two.jpg", "val/three.jpg", "thumbs/one.jpg"):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).touch()
-    found = locate_images(tmp_path, None, names)
-    assert found.root == tmp_path
-    assert found.ids == {
-        "one.jpg": "train/one.jpg",
-        "two.jpg": "train/two.jpg",
-        "three.jpg": "val/three.jpg",
-    }
-    (tmp_path / "test").mkdir()
-    (tmp_path / "test/three.jpg").touch()  # which of the two it is, nobody can tell
-    assert locate_images(tmp_path, None, names).ids["three.jpg"] == "three.jpg"
+    files = {"train": ["one.jpg", "two.jpg", "three.jpg"], "val": ["four.jpg"]}
+    files["thumbs"] = ["three.jpg", "four.jpg"]  # a folder that repeats those found is none of them
+    for folder, names in files.items():
+        save_images(tmp_path / folder, *names)
+    names = [*files["train"], *files["val"]]
+    inside, _ = located(tmp_path, *names)
+    assert inside == ["train/one.jpg", "train/two.jpg", "train/three.jpg", "val/four.jpg"]
+    save_images(tmp_path / "test", "four.jpg")  # which of the two it is, nobody can tell
+    assert located(tmp_path, *names)[0][-1] == "train/four.jpg"

@@ -181,7 +181,7 @@ def test_files_without_captions_are_none(raw):
 
 
 def test_the_captions_may_come_first_or_far_behind_the_images(raw, monkeypatch):
-    monkeypatch.setattr("pipeline.dataset.recognise.LOOKED_AT", 512)
+    monkeypatch.setattr("pipeline.dataset.recognise.LOOKED_AT", 256)
     expected = coco_captions.recognise(list_folder(raw))
     value = content(VAL, first=100)
     (raw / "annotations/captions_val2017.json").write_text(
@@ -215,3 +215,19 @@ def test_backslashes_are_slashes(raw):
         write(raw, name, value)
     ids = read_all("coco_captions", raw).images["image_id"].tolist()
     assert ids[:2] == [f"train2017/{n:012d}.jpg" for n in (9, 25)]
+
+
+def test_annotations_of_both_years_with_images_of_one(tmp_path):
+    """The same images, under other names: those of the year that is there are read."""
+    raw = tmp_path / "raw"
+    for year in ("2014", "2017"):
+        for split, captions in (("train", TRAIN), ("val", VAL)):
+            value = content(captions, first=100 * (split == "val"))
+            for image in value["images"]:
+                prefix = f"COCO_{split}2014_" if year == "2014" else ""
+                image["file_name"] = prefix + image["file_name"]
+            write(raw, f"{split}{year}", value)
+    save_images(raw, *(f"train2017/{n:012d}.jpg" for n in TRAIN))
+    save_images(raw, *(f"val2017/{n:012d}.jpg" for n in VAL))
+    ids = read_all("auto", raw).images["image_id"].tolist()
+    assert ids[:2] == [f"train2017/{n:012d}.jpg" for n in TRAIN]

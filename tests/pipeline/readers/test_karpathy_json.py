@@ -189,7 +189,9 @@ def test_what_hugging_face_calls_dataset_is_none_of_karpathy_s(raw):
         (raw / name).parent.mkdir(exist_ok=True)
         (raw / name).write_text(json.dumps({"default": {"features": features, "images": []}}))
     (raw / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-    assert karpathy_json.recognise(list_folder(raw)) == []
+    folder = list_folder(raw)
+    assert karpathy_json.recognise(folder) == []
+    assert folder.matching(*karpathy_json.PUBLISHED) == []
 
 
 def test_images_of_2014_are_found_among_those_of_2017(tmp_path):
