@@ -139,9 +139,9 @@ def _check_pixels(name: Path | str, image: Image.Image, max_pixels: int | None) 
 
 @cache
 def _heic_is_read() -> bool:
-    """Whether HEIC can be decoded, with pillow-heif, which is loaded with the first such file."""
+    """Whether HEIC can be decoded, with pi-heif, which is loaded with the first such file."""
     try:
-        from pillow_heif import register_heif_opener
+        from pi_heif import register_heif_opener
     except ImportError:
         return False
     register_heif_opener()

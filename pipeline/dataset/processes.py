@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import Progress
+from pipeline.runtime.process import Progress, require_semaphores
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,6 +26,7 @@ def ordered_map(
                 results.append(function(item))
                 progress.update()
             return results
+        require_semaphores("processes that check images", "set runtime.threads to 1")
         # Forking a process that has threads (a progress bar, pyarrow's pool) can hang; a fork
         # server imports once for all workers.
         methods = multiprocessing.get_all_start_methods()

@@ -7,10 +7,8 @@ quoted field may hold separators and line ends. Captions are often written witho
 their commas: the rest of such a line is the caption, where the caption is the last column.
 """
 
-import ast
 import csv
 import io
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.dataset.cells import listed_texts
 from pipeline.dataset.columns import CAPTION_COLUMNS, IMAGE_COLUMNS, SPLIT_COLUMNS
 from pipeline.dataset.locate import IMAGE_ENDINGS
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -286,7 +285,7 @@ def _captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
         rows = rows.explode("text", ignore_index=True)
         rows = rows[rows["text"] != ""].reset_index(drop=True)
     if _hold_lists(rows["text"].head(LINES_LOOKED_AT)):
-        rows["text"] = rows["text"].map(lambda cell: _listed(cell) or [cell])
+        rows["text"] = rows["text"].map(lambda cell: listed_texts(cell) or [cell])
         rows["number"] = -1
         rows = rows.explode("text", ignore_index=True)
         rows["text"] = rows["text"].str.strip()
@@ -406,19 +405,4 @@ def _fitted(cells: list[str], lines: Sequence[str], form: Form) -> list[str]:
 def _hold_lists(cells: Iterable[str]) -> bool:
     """Whether cells of captions are lists of texts: then all that hold anything are."""
     filled = [cell for cell in cells if cell]
-    return bool(filled) and all(_listed(cell) is not None for cell in filled)
-
-
-def _listed(cell: str) -> list[str] | None:
-    """The texts of a cell such as `["A dog", "A cat"]`, in JSON or as Python writes a list; None
-    where it is no list of texts."""
-    if not (cell.startswith("[") and cell.endswith("]")) or len(cell) > LONGEST_FIELD:
-        return None
-    for decode in (json.loads, ast.literal_eval):
-        try:
-            value = decode(cell)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
-            return value
-    return None
+    return bool(filled) and all(map(listed_texts, filled))

@@ -39,6 +39,9 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     require_folder(raw)
     folder = list_folder(raw)
     candidates = ranked_candidates(folder)
+    named = options.corpus.annotations
+    if named is not None:
+        candidates = [one for one in candidates if _is_named(one.found, named.rstrip("/"))]
     if not candidates:
         _read_by_name(folder, out, options)
         raise WorkbenchError(
@@ -64,6 +67,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     passed_over = f"; passed over: {listing(others, 5)}" if others else ""
     remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
     return replace(source, remarks=(remark, *source.remarks))
+
+
+def _is_named(found: Found, name: str) -> bool:
+    """Whether corpus.annotations names a file of a find, or a folder that all of them lie in."""
+    return name in found.files or all(file.startswith(f"{name}/") for file in found.files)
 
 
 def _read_by_name(folder: Folder, out: Path, options: Options) -> None:

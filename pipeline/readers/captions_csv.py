@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from pipeline.dataset.described import described_source
-from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.recognise import Found, annotation_files, files_by_split, head
+from pipeline.dataset.folder import Folder, depth, list_folder
+from pipeline.dataset.recognise import Found, annotation_files, few_files, files_by_split, head
 from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
 from pipeline.dataset.splits import (
     find_split_lists,
@@ -28,17 +28,15 @@ PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130
 PATTERNS = ("*.txt", "*.csv", "*.tsv", "*.token")
 OTHERS = ("metadata.csv",)  # image_folder's
 DEEPEST = 2  # folders between raw and a table
-MOST_IN_A_FOLDER = 200  # more text files in one folder are captions beside images, not tables
 RESTVAL = "restval"  # Karpathy's third part of MS-COCO's training images
 
 
 def recognise(folder: Folder) -> list[Found]:
     """The tables of captions in a folder; those that differ in their split alone are one find."""
     forms: dict[str, list[str]] = {}
-    for file in folder.matching(*PATTERNS, deepest=DEEPEST):
+    for file in few_files(folder, *PATTERNS):
         place, _, name = file.rpartition("/")
-        texts = sum(name.endswith(".txt") for name in folder.files[place])
-        if name in OTHERS or texts > MOST_IN_A_FOLDER:
+        if name in OTHERS or depth(place) > DEEPEST:
             continue
         form = find_form(head(folder.root / file))
         if form is not None:

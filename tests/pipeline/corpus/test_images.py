@@ -97,7 +97,7 @@ def test_an_avif_image_is_turned_once(tmp_path, orientation):
 
 
 def heic(image, **options):
-    pillow_heif = pytest.importorskip("pillow_heif")
+    pillow_heif = pytest.importorskip("pillow_heif")  # it can also write
     buffer = io.BytesIO()
     pillow_heif.from_pillow(image).save(buffer, quality=90, **options)
     return buffer.getvalue()
@@ -136,7 +136,7 @@ def test_a_heic_image_is_turned_once(tmp_path):
 
 
 def test_without_the_extra_a_heic_image_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as where it is not installed
+    monkeypatch.setitem(sys.modules, "pi_heif", None)  # as where it is not installed
     images._heic_is_read.cache_clear()
     path = tmp_path / "a.jpg"
     path.write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(2000))

@@ -1,5 +1,7 @@
 """dataset: auto takes the reader whose files lie in the folder."""
 
+import json
+
 import pytest
 from commands import refusal
 from reader_cases import read_all, save_images
@@ -58,3 +60,12 @@ def test_a_folder_without_captions(raw):
     with pytest.raises(WorkbenchError, match=r"no captions that a reader knows, among images/a"):
         read_all("auto", raw)
     assert "not a folder" in refusal(read_all, "auto", raw / "captions.txt")
+
+
+def test_a_named_file_is_read_by_its_own_reader(raw, capsys):
+    (raw / "captions.txt").write_text(LINES)
+    records = [{"image": name, "caption": f"of {name}"} for name in NAMES]
+    (raw / "mine.json").write_text(json.dumps(records))
+    corpus = read_all("auto", raw, annotations="mine.json")
+    assert "dataset: records_json, because of mine.json" in capsys.readouterr().err
+    assert set(corpus.captions["text"]) == {f"of {name}" for name in NAMES}
