@@ -82,7 +82,8 @@ def detector_job(
         objects=network.object_names,
         attributes=network.attribute_names,
     )
-    detect, chosen = network.to(device).regions, partial(select, settings)
+    detect = network.to(device).regions
+    chosen = partial(select, settings, network.last_pixel)
     slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
     fill_rows = partial(
         fill,
@@ -99,7 +100,9 @@ def detector_job(
     return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_rows)
 
 
-def select(settings: RegionsConfig, output: RegionOutput) -> torch.Tensor:
-    """Rows (K,) of the regions that settings keep; WorkbenchError when scores are not finite."""
+def select(settings: RegionsConfig, last_pixel: bool, output: RegionOutput) -> torch.Tensor:
+    """Rows (K,) of the regions that settings keep; WorkbenchError when scores are not finite.
+    last_pixel: of the detector, as in models.detector.selection.confidences."""
     fixed = settings.boxes if isinstance(settings.boxes, int) else None
-    return select_regions(output, fixed or settings.min, fixed or settings.max, settings.threshold)
+    limits = fixed or settings.min, fixed or settings.max
+    return select_regions(output, *limits, settings.threshold, last_pixel=last_pixel)

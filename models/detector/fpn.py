@@ -25,6 +25,8 @@ BODY = "backbone.body."
 class FPNDetector(nn.Module):
     """Images to proposals with features, class scores (C) and attribute scores (A, may be 0)."""
 
+    last_pixel = False  # x2 and y2 of its boxes are their ends
+
     mean: Tensor
     std: Tensor
 

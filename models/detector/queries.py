@@ -37,7 +37,8 @@ def region_finder(
     if weights_digest(network) != stored.attributes.get("weights_sha256"):
         raise WorkbenchError(f"{stored.path}: not found by the detector of {detector}", OUT_OF_STEP)
     network.to(device).eval()
-    detect, chosen = network.regions, partial(select, settings)
+    detect = network.regions
+    chosen = partial(select, settings, network.last_pixel)
 
     def regions(image: Image.Image) -> Regions:
         check_aspect(image)

@@ -22,26 +22,46 @@ class RegionOutput(NamedTuple):
 
 
 def select_regions(
-    output: RegionOutput, minimum: int, maximum: int, threshold: float, iou: float = 0.3
+    output: RegionOutput,
+    minimum: int,
+    maximum: int,
+    threshold: float,
+    iou: float = 0.3,
+    last_pixel: bool = False,
 ) -> Tensor:
     """Rows (K,) int64 of the proposals to keep, by descending confidence, equals in their order.
 
     Those with a confidence of at least `threshold` are kept, at least `minimum` (if there are so
     many) and at most `maximum`. Anderson et al. 2018, section 3.1 and their extraction code (36
-    fixed; or 10 to 100 at 0.2). iou: threshold of NMS.
+    fixed; or 10 to 100 at 0.2). iou, last_pixel: as in `confidences`.
     """
-    confidence = confidences(output, iou)
+    confidence = confidences(output, iou, last_pixel)
     count = min(max(int((confidence >= threshold).sum()), minimum), maximum)
     return confidence.argsort(descending=True, stable=True)[:count]
 
 
-def confidences(output: RegionOutput, iou: float = 0.3) -> Tensor:
-    """(P,) best class score that survives the NMS of its class, 0 where none does."""
+def confidences(output: RegionOutput, iou: float = 0.3, last_pixel: bool = False) -> Tensor:
+    """The best class score of each proposal that survives the NMS of its class.
+
+    Args:
+        output: of one image.
+        iou: boxes that overlap more suppress each other.
+        last_pixel: whether x2 and y2 of a box name its last pixel, as in Caffe, so that a box from
+            0 to 15 is 16 wide; else its end.
+
+    Returns:
+        (P,) scores, 0 where none survives.
+
+    Raises:
+        WorkbenchError: boxes or scores that are not finite.
+    """
     boxes, scores = output.boxes, output.object_scores[:, 1:]
     if not bool(torch.isfinite(scores).all() & torch.isfinite(boxes).all()):
         raise WorkbenchError("the detector gave boxes or scores that are not finite", CHECK)
     if not scores.numel():
         return scores.new_zeros(len(boxes))
-    near = (box_iou(boxes, boxes) > iou).cpu().numpy()
+    # Ends moved by one pixel give torchvision's IoU the sides that include the last pixel.
+    ends = boxes + boxes.new_tensor([0, 0, 1, 1]) if last_pixel else boxes
+    near = (box_iou(ends, ends) > iou).cpu().numpy()
     kept = torch.from_numpy(survivors(near, scores.T.cpu().numpy()).T).to(scores.device)
     return scores.where(kept, scores.new_zeros(())).amax(1)

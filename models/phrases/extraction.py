@@ -66,6 +66,9 @@ def described(
     features = settings.features.model_dump(mode="json", exclude={"workers", "batch_size"})
     if settings.features.source == "detector":
         del features["network"]
+    elif not settings.features.network.long_side:
+        # Files name the limit where there is one, so that vectors made alike have equal bytes.
+        del features["network"]["long_side"]
     maker = sources.describer
     return {
         "model": maker.model,

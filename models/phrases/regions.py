@@ -52,7 +52,8 @@ def network_views(settings: BoxNetworkConfig, detector: Path, device: torch.devi
     mean, std = (torch.tensor(part, device=device).view(3, 1, 1) for part in (seen.mean, seen.std))
 
     def see(images: Sequence[Tensor]) -> NetworkView:
-        inputs = [scaled_input(i, settings.short_side, mean, std, seen.bgr) for i in images]
+        sides = settings.short_side, settings.long_side
+        inputs = [scaled_input(image, *sides, mean=mean, std=std, bgr=seen.bgr) for image in images]
         return NetworkView(backbone, head, inputs, [(i.shape[-1], i.shape[-2]) for i in images])
 
     whole = torch.zeros(3, settings.short_side, settings.short_side, dtype=torch.uint8)

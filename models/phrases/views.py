@@ -124,10 +124,26 @@ def sorted_by_score(boxes: Tensor, scores: Tensor, features: Tensor) -> Proposed
     return Proposed(boxes[order], scores[order], features[order])
 
 
-def scaled_input(image: Tensor, short_side: int, mean: Tensor, std: Tensor, bgr: bool) -> Tensor:
-    """An image, uint8 RGB (3, H, W), scaled to `short_side` pixels and normalised by mean and std
-    (3, 1, 1): (3, H', W') float32."""
-    scale = short_side / min(image.shape[-2:])
+def scaled_input(
+    image: Tensor, short_side: int, long_side: int, mean: Tensor, std: Tensor, bgr: bool
+) -> Tensor:
+    """An image scaled to a shorter side, as Fast R-CNN does (Girshick 2015), and normalised.
+
+    Args:
+        image: uint8 RGB (3, H, W).
+        short_side: pixels of the shorter side, unless the longer one would exceed `long_side`.
+        long_side: the most pixels of the longer side; 0 for any number.
+        mean: (3, 1, 1), subtracted from values of 0 to 1.
+        std: (3, 1, 1), that divides them then.
+        bgr: whether the network reads blue, green, red.
+
+    Returns:
+        (3, H', W') float32.
+    """
+    short, long = sorted(image.shape[-2:])
+    scale = short_side / short
+    if long_side and round(scale * long) > long_side:
+        scale = long_side / long
     size = [max(round(side * scale), 1) for side in image.shape[-2:]]
     pixels = (image.flip(0) if bgr else image).float() / 255
     resized = F.interpolate(pixels[None], size=size, mode="bilinear", antialias=True)[0]

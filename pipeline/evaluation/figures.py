@@ -1,5 +1,6 @@
 """What retrieval metrics make of a set of queries: the figures of both directions."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +10,7 @@ import numpy as np
 
 from pipeline.evaluation.metrics import FILES
 from pipeline.evaluation.metrics.recall import recall
-from pipeline.evaluation.row import Better, Metric
+from pipeline.evaluation.row import Better, Metric, beyond
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint
 from pipeline.scores.groups import Groups, group_codes
@@ -164,6 +165,40 @@ def chance_level(
     return _summary(
         lambda way, metric: metric.chance(true[way], items[way]), metrics or plain_rows()
     )
+
+
+def chance_deviation(image_groups: Groups, caption_groups: Groups) -> float:
+    """The standard deviation of rsum when rankings are uniformly random.
+
+    Queries of a group count as one, as if all of them were ranked alike; both directions as
+    independent. Under other ties between rankings it is an estimate.
+
+    Args:
+        image_groups: (N,) the group of each image.
+        caption_groups: (M,) that of each caption.
+
+    Returns:
+        In points of rsum, 0 or more.
+    """
+    images, captions = group_codes(image_groups, caption_groups)
+    size = int(max(images.max(), captions.max())) + 1
+    sizes = np.bincount(images, None, size), np.bincount(captions, None, size)
+    variance = 0.0
+    for queries, true in (sizes, sizes[::-1]):
+        deviations = np.zeros(size)
+        for number in np.unique(true):
+            deviations[true == number] = _rsum_deviation(number, int(true.sum()))
+        variance += float(np.square(queries * deviations).sum() / queries.sum() ** 2)
+    return math.sqrt(variance)
+
+
+def _rsum_deviation(true: int, items: int) -> float:
+    """Standard deviation of the sum of the recalls of one query with so many true items."""
+    within = 1 - beyond(np.array([true]), items)
+    found = [within[min(int(name.removeprefix("r")), items)] for name in RECALLS]
+    # who is among the first five is among the first ten: of two recalls the smaller is the product
+    squares = sum(min(one, other) for one in found for other in found)
+    return 100 * math.sqrt(max(squares - sum(found) ** 2, 0.0))
 
 
 def extended_chance(relevance: Relevance) -> dict[str, Any]:

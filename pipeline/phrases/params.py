@@ -56,7 +56,14 @@ class BoxNetworkConfig(Section):
     layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] = ("layer1", "layer2")
     pool: Name = "mean"  # of models/backbone/poolings, or fc7: stages.params knows which there are
     short_side: Count = 128
+    long_side: Natural = 0
     normalisation: Literal["torchvision", "caffe"] = "torchvision"
+
+    @contradictions
+    def _long_side_is_longer(self) -> Iterator[InitErrorDetails]:
+        if 0 < self.long_side < self.short_side:
+            problem = f"must be 0 (no limit) or at least short_side, which is {self.short_side}"
+            yield wrong_value("long_side", self.long_side, problem)
 
 
 class BoxFeaturesConfig(Section):

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from pipeline.evaluation.figures import chance_level, summarise
+from pipeline.evaluation.figures import chance_deviation, chance_level, summarise
 from pipeline.evaluation.measure import measure
 from pipeline.evaluation.metrics.recall import ROWS
 from pipeline.runtime.sealed import sealed
@@ -16,6 +16,7 @@ from pipeline.scores.tiles import Tiles, as_tiles
 from pipeline.training.phases import EpochVerdict, Row
 
 NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
+PERFECT = 600.0  # rsum
 EQUAL = 0.002  # every hinge is within a hundredth of the margin
 
 
@@ -53,10 +54,18 @@ def _moments(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
 def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:
     """Whether embeddings have come together in one point and nothing is learnt: nearly equal scores
     count only with an rsum at chance, equal ones only without a new best rsum."""
-    chance = chance_level(scores.image_groups, scores.caption_groups, ROWS)["rsum"]
-    if row["val_rsum"] < 1.5 * chance:
+    if row["val_rsum"] < largest_of_chance(scores):
         return bool(row["val_spread"] < NEARLY_EQUAL)
     return bool(row["val_spread"] < EQUAL and not improved)
+
+
+def largest_of_chance(scores: SplitScores) -> float:
+    """An rsum that random rankings seldom reach: two standard deviations above what they are
+    expected to. With many images this is 1.5 times the expectation. With few, where R@10 is large
+    by itself, it is far less; a perfect ranking counts as learnt even of two images."""
+    groups = scores.image_groups, scores.caption_groups
+    expected = chance_level(*groups, ROWS)["rsum"]
+    return float(min(expected + 2 * chance_deviation(*groups), PERFECT))
 
 
 def judge_retrieval(scores: SplitScores, history: Sequence[Row]) -> EpochVerdict:

@@ -149,8 +149,10 @@ class _Sum(torch.autograd.Function):
 
 
 def _summed(values: torch.Tensor) -> torch.Tensor:
-    """Added as float32 at least: bf16 keeps 3 digits."""
-    exact = torch.promote_types(values.dtype, torch.float32)
+    """Added as float32 at least, since bf16 keeps 3 digits; integers as int64, since float32 keeps
+    only 7 of theirs."""
+    least = torch.float32 if values.is_floating_point() else torch.int64
+    exact = torch.promote_types(values.dtype, least)
     total = values.to(exact, memory_format=torch.contiguous_format, copy=True)
     distributed.all_reduce(total)
     return total.to(values.dtype)

@@ -42,6 +42,10 @@ CASES.append("fine_tuned-knn_margin")
 RUNS["accumulated"] = DUAL_PATH
 CHANGES["accumulated"] = {"phases": [stage_1(4)], "dropout": 0.0, "training__accumulate": 2}
 CASES.append("accumulated-sum_margin")
+# codes of images and captions come from both processes, and decide the order
+RUNS["dp_rnn_random"] = DP_RNN
+CHANGES["dp_rnn_random"] = CHANGES["dp_rnn"] | {"order": "random"}
+CASES.append("dp_rnn_random-sum_margin")
 COLOURED = ("dual_path", "fine_tuned", "accumulated")
 
 
@@ -81,6 +85,13 @@ def test_what_is_random_differs_between_the_processes_and_not_after_them(folder)
     assert torch.equal(first, second)
     assert not torch.equal(first[0], first[1])
     assert next_first == next_second
+
+
+def test_large_integers_are_gathered_exactly(folder):
+    for number in (0, 1):
+        codes, gathered = torch.load(folder / f"together/codes{number}.pt")
+        assert gathered.dtype == codes.dtype == torch.int64
+        assert torch.equal(gathered, codes)
 
 
 def test_processes_of_different_trainings_are_told_apart(folder):

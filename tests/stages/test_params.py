@@ -226,6 +226,10 @@ COMPONENTS = "must be a whole number from 1, or none"
         ({"image_features__weights": "no.pth"}, "no such file"),
         ({"image_features__weights": "a\0b"}, "image_features.weights"),
         ({"image_features__normalisation": "caffe"}, "weights = 'detector' learnt"),
+        (
+            {"phrases__features__network__long_side": 100},
+            "long_side = 100: must be 0 (no limit) or at least short_side, which is 128",
+        ),
         ({"image_features__source": "file"}, "file.path = None: source 'file' needs"),
         ({"image_features__file": own("x.npy")}, "must be null when source is 'network'"),
         ({"sentences__encoding": "file", "sentences__file": own("no.npy")}, "no such file"),

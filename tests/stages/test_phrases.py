@@ -118,6 +118,8 @@ def test_phrases_are_read_and_proposals_described(stage, folder):
     assert proposals.shape() == (24, 12, 64 + 128)
     assert (proposals.load("counts") == 10).all()
     assert truth.shape() == (32, 64 + 128)  # two boxes of each training image
+    # without a limit, files say nothing of one, as before there was one
+    assert json.loads(proposals.attributes["params"])["features"]["network"] == NETWORK
     names = ("phrases", "sentences", "encoder")
     stage("encode_phrases", *options(*names, output=PATHS["vectors"]))
     texts = set(load_phrases(folder / PATHS["phrases"]).phrases["text"])

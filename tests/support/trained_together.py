@@ -2,8 +2,8 @@
 
 Run by tests/models/test_several_processes.py as `python trained_together.py FOLDER`. Every folder
 FOLDER/cases/<case> holds params.yaml and case.json: the model's name, the folder with its inputs,
-and their names. Writes alone/<case>.pt, together/<case>.pt and what
-`dropped` and `together` say.
+and their names. Writes alone/<case>.pt, together/<case>.pt and what `dropped`, `gathered` and
+`together` say.
 """
 
 import json
@@ -66,6 +66,7 @@ def together(folder: Path, own: int, port: int) -> None:
     with joined(CPU):
         train_all(folder / "cases", folder / "together")
         dropped(folder / "together")
+        gathered(folder / "together")
         try:
             agree({"inputs": "equal", "params": f"of {own}"})
         except WorkbenchError as error:
@@ -77,6 +78,12 @@ def dropped(output: Path) -> None:
     torch.manual_seed(0)
     left = divided(torch.nn.Dropout(0.5), torch.ones(2, 64))
     torch.save((left, torch.rand(())), output / f"dropped{number()}.pt")
+
+
+def gathered(output: Path) -> None:
+    """Integers of which float32 has no equals, and what comes of them through both processes."""
+    codes = 2**31 - 1 - torch.arange(7)
+    torch.save((codes, divided(lambda rows: rows, codes)), output / f"codes{number()}.pt")
 
 
 def alone(folder: Path) -> None:

@@ -22,6 +22,7 @@ class C4Detector(nn.Module):
     """Images to proposals with features, class scores (C) and attribute scores (A, may be 0)."""
 
     architecture = "c4_resnet101"
+    last_pixel = True  # x2 and y2 of its boxes name their last pixel, as in Caffe
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ def test_proposals_have_the_vectors_of_their_boxes_and_of_the_regions(images, ki
 def test_boxes_are_pooled_from_the_maps_of_a_network(images):
     backbone, width = cut(classifier("resnet18", 0), ["layer1", "layer2"], "mean", 64)
     mean, std = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
-    inputs = [scaled_input(image, 64, mean, std, bgr=False) for image in images]
+    inputs = [scaled_input(image, 64, 0, mean, std, bgr=False) for image in images]
     assert [tuple(i.shape) for i in inputs] == [(3, 64, 85), (3, 85, 64), (3, 64, 85)]
     boxes = torch.tensor([[4.0, 6, 40, 30], [0, 0, 48, 48]])
     with torch.inference_mode():
@@ -66,10 +66,27 @@ def test_boxes_are_pooled_from_the_maps_of_a_network(images):
     torch.testing.assert_close(found[0], torch.cat(wanted, 1))
 
 
+@pytest.mark.parametrize(
+    ("given", "long_side", "scaled"),
+    [
+        ((50, 80), 100, (60, 96)),  # the short side decides
+        ((50, 100), 100, (50, 100)),  # the long side decides
+        ((100, 50), 100, (100, 50)),
+        ((40, 200), 100, (20, 100)),
+        ((50, 100), 0, (60, 120)),  # no limit
+    ],
+)
+def test_the_longer_side_is_limited_as_in_fast_rcnn(given, long_side, scaled):
+    image = torch.zeros(3, *given, dtype=torch.uint8)
+    mean, std = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
+    found = scaled_input(image, 60, long_side, mean, std, bgr=False)
+    assert tuple(found.shape[1:]) == scaled
+
+
 def test_channels_turn_for_networks_of_caffe():
     image = torch.tensor(np.arange(3 * 4 * 4).reshape(3, 4, 4), dtype=torch.uint8)
     mean, std = torch.zeros(3, 1, 1), torch.full((3, 1, 1), 1 / 255)
-    found = scaled_input(image, 4, mean, std, bgr=True)
+    found = scaled_input(image, 4, 0, mean, std, bgr=True)
     torch.testing.assert_close(found, image.flip(0).float())
 
 

@@ -138,3 +138,17 @@ def test_members_are_drawn_evenly_and_never_when_taken():
 def test_nothing_to_tell_apart(described, groups, message):
     with pytest.raises(WorkbenchError, match=message):
         NeighbourBatches(numbered(described, groups), 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("images", "across", "within"), [(29_000, 2969, 3062), (113_287, 2992, 3016)]
+)
+def test_batches_of_the_recipes_have_about_as_many_neighbours_as_pairs(images, across, within):
+    """The numbers of docs/papers/two_branch.md: what `reduction: mean` divides each term by."""
+    described = np.repeat(np.arange(images), 5)
+    split = numbered(described, [str(image) for image in range(images)])
+    batch = next(NeighbourBatches(split, 1500, 0, extra_captions=1, extra_images=0).epoch(1))
+    pairs = batch.image_groups[:, None] == batch.caption_groups[None]
+    neighbours = batch.caption_groups[:, None] == batch.caption_groups[None]
+    assert int(pairs.sum()) == pytest.approx(across, abs=20)
+    assert int(neighbours.sum()) - len(batch) == pytest.approx(within, abs=40)

@@ -3,11 +3,13 @@
 import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from model_runs import TWO_BRANCH as RUN
 from sklearn.preprocessing import StandardScaler
-from tiny_inputs import SENTENCES
+from tiny_inputs import PATHS, SENTENCES
 
 from models.two_branch.network import TwoBranch
 from pipeline.corpus.tables import in_split, load_captions
@@ -72,6 +74,53 @@ def test_what_is_read_decides_the_weights(folder, baseline, change, value):
     found = kept_weights(folder, **{change: value})
     shared = baseline.keys() & found.keys()
     assert any(not torch.equal(baseline[name], found[name]) for name in shared)
+
+
+LINEAR = {"branches": "linear"}
+
+
+@pytest.mark.parametrize(
+    ("corpus", "settings", "change"),
+    [
+        ("as it is", LINEAR, {"hidden": 9}),
+        ("as it is", LINEAR, {"dropout": 0.1}),
+        ("as it is", LINEAR, {"batch_norm": False}),
+        ("as it is", {}, {"weights__image_image": 0.5}),
+        ("one caption", {}, {"weights__sentence_sentence": 0.5}),
+    ],
+)
+def test_keys_do_nothing_where_params_yaml_says_so(folder, corpus, settings, change):
+    rewrite_corpus(folder, corpus)
+    first = kept_weights(folder, **settings)
+    second = kept_weights(folder, **settings, **change)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "change"),
+    [
+        ("as it is", {"dropout": 0.1}),
+        ("two images", {"weights__image_image": 0.5}),
+        ("as it is", {"weights__sentence_sentence": 0.5}),
+    ],
+)
+def test_they_do_something_elsewhere(folder, corpus, change):
+    rewrite_corpus(folder, corpus)
+    first = kept_weights(folder)
+    second = kept_weights(folder, **change)
+    assert any(not torch.equal(first[name], second[name]) for name in first)
+
+
+def rewrite_corpus(folder, corpus):
+    """The world's corpus as it is, with one caption of each image, or two images in a group."""
+    table = PATHS["captions"] if corpus == "one caption" else PATHS["images"]
+    schema, rows = pq.read_schema(folder / table), pq.read_table(folder / table).to_pandas()
+    if corpus == "one caption":
+        rows = rows.drop_duplicates("image_id")
+    if corpus == "two images":
+        rows["group"] = np.where(np.arange(len(rows)) % 2, rows["group"].shift(), rows["group"])
+    pq.write_table(pa.Table.from_pandas(rows, schema, preserve_index=False), folder / table)
 
 
 def kept_weights(folder, **changes):
