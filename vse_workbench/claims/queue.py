@@ -23,9 +23,9 @@ from vse_workbench.claims.ledger import (
     Claim,
     Ledger,
     factors_of,
+    is_tried,
     resolved,
     setting_params,
-    unmet,
 )
 from vse_workbench.claims.results import Row, chosen_factor
 
@@ -69,7 +69,7 @@ class Planner:
             (side, dataset)
             for claim in claims.values()
             for dataset in claim.datasets
-            if not unmet(self.ledger, claim, dataset)
+            if is_tried(self.ledger, claim, dataset)
             for side in (claim.first, claim.second)
         )
         return [self.plan(*pair) for pair in dict.fromkeys(compared)]
