@@ -10,11 +10,13 @@ from scipy import stats
 from pipeline.comparison.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
+from vse_workbench.claims.carrying import Codes, carried_codes, key_of, keys_of, runs_again
 from vse_workbench.claims.ledger import (
     SEARCHED,
     Claim,
     Ledger,
     factors_of,
+    is_tried,
     resolved,
     seeds_of,
     unmet,
@@ -49,8 +51,8 @@ class Judgement:
     name: str
     claim: Claim
     dataset: str
-    word: str  # one of verdict.WORDS
-    published: float | None  # the paper's difference, None without figures
+    word: str = NOT_RUN  # one of verdict.WORDS
+    published: float | None = None  # the paper's difference, None without figures
     is_drawn: bool = False  # the dataset's images are drawn scenes
     used: tuple[Sequence[Row], Sequence[Row]] = ((), ())  # of first and second, of n seeds each
     levels: tuple[float, float] | None = None  # means over the seeds, of first and second
@@ -81,8 +83,9 @@ class Judgement:
 
 def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     """All claims on all their datasets; p values are corrected over those that were judged."""
+    codes = carried_codes(runs_again(kept))
     cells = [
-        _judged(ledger, name, claim, dataset, kept)
+        _judged(ledger, Judgement(name, claim, dataset), kept, codes)
         for name, claim in ledger.claims.items()
         for dataset in claim.datasets
     ]
@@ -99,29 +102,31 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     return cells
 
 
-def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -> Judgement:
+def _judged(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgement:
     """One claim on one dataset before the correction: `undecided` where it has a p value."""
-    paper, is_drawn = ledger.published(claim), ledger.datasets[dataset].drawn
-    published = paper[0] - paper[1] if paper else None
-    cell = Judgement(name, claim, dataset, NOT_RUN, published, is_drawn)
+    claim, paper = cell.claim, ledger.published(cell.claim)
+    cell.published = paper[0] - paper[1] if paper else None
+    cell.is_drawn = ledger.datasets[cell.dataset].drawn
     if claim.withdrawn:
         cell.word, cell.notes = WITHDRAWN, [claim.withdrawn]
-    elif lacking := unmet(ledger, claim, dataset):
-        cell.word, cell.notes = PREMISE, lacking
+    elif not is_tried(ledger, claim, cell.dataset):
+        cell.word, cell.notes = PREMISE, unmet(ledger, claim, cell.dataset)
     else:
-        _counted_runs(ledger, cell, kept)
+        _counted_runs(ledger, cell, kept, codes)
     if cell.used[0]:
         _measure(ledger, cell, kept)
     return cell
 
 
-def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
+def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> None:
     """Give a cell the runs of the newest state that has all seeds of both sides, or say what is
     lacking under the newest one."""
     claim, notes = cell.claim, list[str]()
     signs, sides, seeds = ledger.signs(claim), (claim.first, claim.second), seeds_of(ledger, claim)
     for state in reversed(kept.states or [State("", frozenset())]):
-        here = [row for row in kept.rows if row.dataset == cell.dataset and row.key in state.keys]
+        keys = keys_of(state, codes)
+        here = [row for row in kept.rows
+                if row.dataset == cell.dataset and key_of(row, codes) in keys]  # fmt: skip
         runs = {(row.setting, row.seed): row for row in here if signs.keys() <= row.figures.keys()}
         lost = {side: [seed for seed in seeds if (side, seed) not in runs] for side in sides}
         lacking = [f"{side} lacks {claim.measure} of seeds {listing(missing, 20)}"
@@ -135,6 +140,9 @@ def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
             cell.minutes = sum(row.minutes for row in (*first, *second, *searches))
             newer = f"judged by code and settings of commit {state.commit}: of the newest "
             cell.notes = [newer + "; ".join(notes)] if notes else []
+            older = sorted({row.code for row in (*first, *second)} & codes.keys())
+            if older:
+                cell.notes.append(f"carried: rows of code {listing(older, 20)}")
             return
         notes = notes or lacking
     cell.notes = notes
@@ -154,11 +162,11 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     cell.has_share = _is_clear_of_chance(cell, reached[1], signs)
     cell.found = over_seeds(cell.differences, q)
     collapsed = [row for row in used if row.outcome == COLLAPSED]
-    early = [row for row in used if not row.has_converged]
+    early, untrained = [row for row in used if not row.has_converged], _untrained(ledger, cell)
     cell.notes += [*_endings([*collapsed, *early]), *_edges(ledger, used), *_own(ledger, cell)]
     if early or len(collapsed) == len(used):
         cell.word = NOT_CONVERGED if early else COLLAPSED
-    elif untrained := _untrained(ledger, cell):
+    elif untrained:
         cell.word = NOT_COMPARABLE
         cell.notes.append(untrained)
     else:
@@ -224,4 +232,5 @@ def _is_at_edge(ledger: Ledger, row: Row) -> bool:
 def _own(ledger: Ledger, cell: Judgement) -> list[str]:
     """What claims.yaml notes of the settings."""
     sides = cell.claim.first, cell.claim.second
-    return [f"{side}: {note}" for side in sides if (note := ledger.settings[side].note)]
+    notes = [(side, ledger.settings[side].note) for side in sides]
+    return [f"{side}: {note}" for side, note in notes if note]

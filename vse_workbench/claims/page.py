@@ -14,9 +14,10 @@ from scipy import stats
 
 from pipeline.runtime.errors import counted
 from pipeline.scores.ranking import DIRECTIONS
+from vse_workbench.claims.carrying import ENOUGH, Again, carried_codes, runs_again
 from vse_workbench.claims.judgement import CLEAR, DRAWN, Judgement
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger
-from vse_workbench.claims.results import Row
+from vse_workbench.claims.results import Kept, Row
 from vse_workbench.claims.verdict import MEASURED, PREMISE, WITHDRAWN, WORDS
 
 ENVIRONMENT = Environment(
@@ -34,8 +35,19 @@ PUBLISHED_IMAGES = 1000  # of the papers' test splits, or more
 BEGIN, END = "<!-- claims -->\n", "<!-- /claims -->\n"  # around README's line
 
 
-def page(ledger: Ledger, cells: Sequence[Judgement], rows: Sequence[Row], chart: str) -> str:
-    """The document as Markdown. rows: all that are kept; chart: the picture's name or ""."""
+def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> str:
+    """The document as Markdown.
+
+    Args:
+        ledger: the claims.
+        cells: all that were judged.
+        kept: the runs that there are.
+        chart: the picture's name, or "".
+
+    Returns:
+        The text.
+    """
+    rows = kept.rows
     words = [label for label in LABELS if any(cell.label == label for cell in cells)]
     papers = dict[str, list[str]]()
     for name, claim in ledger.claims.items():
@@ -61,6 +73,8 @@ def page(ledger: Ledger, cells: Sequence[Judgement], rows: Sequence[Row], chart:
         ledger=ledger,
         notes=[cell for cell in cells if cell.found and cell.notes],
         settings=_levels(cells),
+        again=_made_again(kept),
+        enough=ENOUGH,
         explained=(PREMISE, WITHDRAWN),
         **_example(cells),
     )
@@ -142,6 +156,23 @@ def _levels(cells: Sequence[Judgement]) -> list[dict[str, Any]]:
         {"dataset": on, "name": name, "n": len(rows)}
         | {"figures": [fmean(row.figures[figure] for row in rows) for figure in LEVEL_FIGURES]}
         for (on, name), rows in sorted(found.items(), key=lambda item: order[item[0][0]])
+    ]
+
+
+def _made_again(kept: Kept) -> list[dict[str, Any]]:
+    """What was made again under other code, by the two lists of code."""
+    found = dict[tuple[str, str], list[Again]]()
+    for run in runs_again(kept):
+        found.setdefault((run.old.code, run.new.code), []).append(run)
+    return [
+        {
+            "old": runs[0].old,
+            "new": runs[0].new,
+            "same": sum(run.is_same for run in runs),
+            "all": len(runs),
+            "is_carried": old in carried_codes(runs),
+        }
+        for (old, _), runs in found.items()
     ]
 
 

@@ -18,6 +18,7 @@ from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
 from stages.common import CODE, SOURCES
 from stages.params import Params, default_values, filled, find_problems
+from vse_workbench.claims.carrying import ENOUGH, Codes, key_of
 from vse_workbench.claims.ledger import (
     SEARCHED,
     Claim,
@@ -27,7 +28,7 @@ from vse_workbench.claims.ledger import (
     resolved,
     setting_params,
 )
-from vse_workbench.claims.results import Row, chosen_factor
+from vse_workbench.claims.results import Row, Run, chosen_factor
 
 RECIPES = Path("recipes")
 CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
@@ -142,13 +143,26 @@ def there(plans: Iterable[Plan]) -> list[Plan]:
     return [plan for plan in raw if plan.dataset not in lost]
 
 
-def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Job]:
+def queue(
+    ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row], codes: Codes | None = None
+) -> list[Job]:
     """What lacks: first the searches, then the seeds. Settings that differ in their criterion alone
-    share their trainings through the cache of DVC."""
-    jobs = list[Job]()
+    share their trainings through the cache of DVC.
+
+    Args:
+        ledger: the claims.
+        plans: of the settings.
+        rows: what is kept.
+        codes: older code whose rows count (carrying.carried_codes).
+
+    Returns:
+        The jobs in their order.
+    """
+    jobs, codes = list[Job](), codes or {}
     for plan in plans:
         here = (plan.setting, plan.dataset)
-        matching = [row for row in rows if row.place[:2] == here and row.key == plan.key]
+        key = f"{plan.digest}.{codes.get(plan.code, plan.code)}"
+        matching = [row for row in rows if row.place[:2] == here and key_of(row, codes) == key]
         kept = {(row.seed, row.factor) for row in matching}
         factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
         seeds, chosen = resolved(ledger, plan.setting).seeds, chosen_factor(factors, matching)
@@ -156,6 +170,40 @@ def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Jo
         runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
         jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
     return sorted(jobs, key=lambda job: job.seed != SEARCHED)
+
+
+def again(
+    ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row], codes: Codes | None = None
+) -> list[Job]:
+    """The shortest runs that would carry rows of older code to today's: ENOUGH of each older list
+    of code, less what was made again.
+
+    Args:
+        ledger: the claims.
+        plans: of the settings.
+        rows: what is kept.
+        codes: older code whose rows count already.
+
+    Returns:
+        The jobs, the shortest first.
+    """
+    codes, jobs = codes or {}, dict[tuple[str, str], dict[Run, Job]]()
+    made = {row.run: row.code for row in rows}  # by the code that made it last
+    for plan in plans:
+        seeds = resolved(ledger, plan.setting).seeds
+        for row in rows:
+            older = codes.get(row.code, row.code)
+            is_of_plan = row.place[:2] == (plan.setting, plan.dataset) and row.seed in seeds
+            is_older = row.digest == plan.digest and plan.code not in (older, row.code)
+            if is_of_plan and is_older and row.seed != SEARCHED:
+                job = Job(plan, row.seed, row.factor, row.minutes)
+                jobs.setdefault((older, plan.code), {})[row.run] = job
+    lacking = list[Job]()
+    for (_, code), own in jobs.items():
+        left = {run: job for run, job in own.items() if made[run] != code}
+        shortest = sorted(left.values(), key=lambda job: job.minutes or 0)
+        lacking += shortest[: max(0, ENOUGH - (len(own) - len(left)))]
+    return sorted(lacking, key=lambda job: job.minutes or 0)
 
 
 def _minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:

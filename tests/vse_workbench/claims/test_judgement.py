@@ -47,11 +47,11 @@ def test_an_unmet_premise_decides_before_any_run(tmp_path, needs, notes):
 
 def test_the_newest_code_with_all_seeds_of_both_sides_judges(tmp_path):
     """Runs of other code, settings or corpus stay in the table and are paired with no others."""
-    newer = [replace(one, code="n" * 12, figures=one.figures | {"i2t.r1": 9.0}) for one in WIDE]
+    newer = [replace(one, digest="n" * 12, figures=one.figures | {"i2t.r1": 9.0}) for one in WIDE]
     states = [state(*WIDE, *NARROW), state(*newer, *NARROW, commit="f" * 12)]
     made = judged(tmp_path, [*WIDE, *newer, *NARROW], states)
     assert made.levels == (59, fmean([99, 100, 99]))
-    other = [replace(one, code="n" * 12) for one in NARROW]
+    other = [replace(one, digest="o" * 12) for one in NARROW]
     states[1] = state(*newer[:2], *other, commit="f" * 12)
     made = judged(tmp_path, [*WIDE, *newer[:2], *NARROW, *other], states)
     assert made.levels == (112, fmean([99, 100, 99]))

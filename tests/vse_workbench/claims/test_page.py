@@ -298,6 +298,18 @@ def word_of(cell, claim, is_sure):
     return ("reversed", (0,)) if mean < 0 else ("smaller", (0, 1))
 
 
+def carried(kept):
+    """Older code by the newest that has made two or more of its runs again, all with its ranks."""
+    found = {}
+    for number, old in enumerate(kept.rows):
+        later = [row for row in kept.rows[number + 1 :] if row.run == old.run and row.seed]
+        if later:
+            files = [np.load(kept.ranks / row.ranks) for row in (old, later[0])]
+            is_same = all((files[0][name] == files[1][name]).all() for name in files[0].files)
+            found.setdefault((old.code, later[0].code), []).append(is_same)
+    return {old: new for (old, new), same in found.items() if all(same) and len(same) > 1}
+
+
 def once(ledger, kept, claim, dataset):
     sides = claim.first, claim.second
     if claim.withdrawn:
@@ -309,8 +321,12 @@ def once(ledger, kept, claim, dataset):
             if not is_met:
                 return {"word": "premise not met", "why": f"needs {key} {need}, "}
     measure, seeds = ledger.measures[claim.measure], seeds_of(ledger, claim)
+    codes = carried(kept)
     for state in reversed(kept.states):
-        here = [row for row in kept.rows if row.dataset == dataset and row.key in state.keys]
+        known = {(key[:-13], codes.get(key[-12:], key[-12:])) for key in state.keys}
+        known |= {tuple(key.rsplit(".", 1)) for key in state.keys}
+        own = [row for row in kept.rows if row.dataset == dataset]
+        here = [row for row in own if (row.digest, codes.get(row.code, row.code)) in known]
         runs = {(row.setting, row.seed): row for row in here}
         wanted = [(side, seed) for side in sides for seed in seeds]
         if runs.keys() >= set(wanted):
@@ -434,6 +450,17 @@ def checked(folder):
         searched = [row for row in own if row.seed == 0]
         assert [int(number) for number in numbers[:2]] == [len(own), len(searched)]
         assert close(numbers[2], sum(row.minutes for row in own) / 60, 1)
+    shown = {tuple(re.findall(r"`(\w+)` of", " ".join(line[1:3]))): line[3:]
+             for line in found.get("Carried", [])[1:]}  # fmt: skip
+    codes = carried(kept)
+    assert {old: new for (old, new), (*_, told) in shown.items() if told == "yes"} == codes
+    for (old, new), (count, alike, told) in shown.items():
+        pairs = [
+            (a, b) for a in kept.rows for b in kept.rows
+            if a.seed and a.run == b.run and (a.code, b.code) == (old, new)
+        ]  # fmt: skip
+        assert int(count) == len(pairs)
+        assert (count == alike and int(alike) > 1) == (told == "yes")
     noted = re.findall(r"(\w+): its search ended at its edge, factor ([\d.]+)", text)
     runs = [row for cell in cells.values() for row in cell.get("used", []) if at_edge(ledger, row)]
     assert set(noted) == {(row.setting, f"{row.factor:g}") for row in runs}
