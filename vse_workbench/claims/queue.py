@@ -32,6 +32,7 @@ from vse_workbench.claims.results import Row, Run, chosen_factor
 
 RECIPES = Path("recipes")
 CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
+TRAINING = ("train@", "train_phrases@")  # how the names of stages that train begin
 # What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
 # which other criteria its scores were ranked.
 FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence", "inference.criteria")
@@ -49,6 +50,7 @@ class Plan:
     stages: tuple[str, ...]  # from which it follows, and itself
     digest: str  # of what the stages read, as in Row
     code: str  # as in Row
+    trained: str  # as in Row
 
     @property
     def key(self) -> str:
@@ -96,8 +98,7 @@ class Planner:
             raise WorkbenchError(f"claims.yaml, setting {setting}: no model {entry.model}")
         stages = _on_the_way(stages, last)
         free = FREE if entry.criterion != "naive" else (*FREE, "inference")
-        deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
-        names = sorted(path.name for path in deps if path.parent == CODE)
+        names = _lists(stages)
         flat, typed = dict(leaves(params)), Params.model_validate(filled(values))
         read = {
             stage: {key: value for key, value in flat.items()
@@ -105,10 +106,15 @@ class Planner:
             for stage, body in stages.items()
         }  # fmt: skip
         commands = {stage: body["cmd"] for stage, body in stages.items()}  # the shortlist, say
-        lists = [code_list(self.sources, name, self.lists[name], typed) for name in names]
+        lists = {name: code_list(self.sources, name, self.lists[name], typed) for name in names}
+        training = {name: body for end in stages if end.startswith(TRAINING)
+                    for name, body in _on_the_way(stages, end).items()}  # fmt: skip
+        before = _lists(training)
         digest = fingerprint(read=read, commands=commands, criterion=entry.criterion)[:12]
-        code = fingerprint(lists=lists)[:12]
-        return Plan(setting, dataset, params, entry.criterion, last, tuple(stages), digest, code)
+        code = fingerprint(lists=list(lists.values()))[:12]
+        trained = fingerprint(lists=[lists[name] for name in before])[:12]
+        ends_in = entry.criterion, last, tuple(stages)
+        return Plan(setting, dataset, params, *ends_in, digest, code, trained)
 
 
 @dataclass(frozen=True)
@@ -233,6 +239,12 @@ def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
         needed[name] = stages[name]
         ahead += [owners[path] for path in stages[name].get("deps", ()) if path in owners]
     return dict(sorted(needed.items()))
+
+
+def _lists(stages: Mapping[str, Any]) -> list[str]:
+    """The names of the lists of code that stages depend on, sorted."""
+    deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
+    return sorted(path.name for path in deps if path.parent == CODE)
 
 
 def _is_below(key: str, names: Iterable[str]) -> bool:

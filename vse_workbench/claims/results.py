@@ -44,6 +44,7 @@ class Row:
     digest: str  # of all values of params.yaml that its stages read, but seed and factor
     corpus: str  # of the tables that it was scored on
     code: str  # of the lists of code of its stages
+    trained: str  # of those up to its training alone; "" in rows that are older than this column
     commit: str  # that it started from
     minutes: Figure  # of a processor, that it took
     val_rsum: Figure  # of the best epoch

@@ -104,8 +104,8 @@ def invented(ledger, folder, qualities, dataset):
             figures = {name: figures.get(name, random.normal(90 * quality)) for name in FIGURES}
             best = 28 if setting == "late" else 9
             validation = 2.0 if factor == chosen else 1.0
-            row = Row(setting, dataset, seed, factor, setting, "c", "k", "a" * 12, 7.3, validation,
-                      best, 30, 30, outcome, figures)  # fmt: skip
+            row = Row(setting, dataset, seed, factor, setting, "c", "k", "", "a" * 12, 7.3,
+                      validation, best, 30, 30, outcome, figures)  # fmt: skip
             rows.append(row)
             if not outcome:
                 write_ranks(folder / row.ranks, Ranks(ranks, images))
