@@ -104,6 +104,7 @@ class Ledger(Section):
     datasets: dict[str, Dataset]
     settings: dict[str, Setting]
     claims: dict[str, Claim]
+    former_seeds: list[Count] = Field(default_factory=list)  # of rows that stay and count no more
     caveats: list[Name] = Field(default_factory=list)
 
     def signs(self, claim: Claim) -> dict[str, int]:

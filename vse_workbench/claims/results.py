@@ -132,6 +132,8 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
         if row.setting not in ledger.settings or row.seed == SEARCHED:
             continue
         seeds = resolved(ledger, row.setting).seeds
+        if row.seed in ledger.former_seeds and row.seed not in seeds:
+            continue
         if row.seed not in seeds:
             text = f"{row.name}: claims.yaml has the seeds {listing(seeds, 20)}"
             raise WorkbenchError(text, "seeds are fixed before a run: remove its line")

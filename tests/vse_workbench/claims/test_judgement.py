@@ -94,6 +94,8 @@ def test_a_collapse_is_a_result_that_can_decide(tmp_path):
 def test_added_seeds_and_another_search_are_refused_by_name():
     with pytest.raises(WorkbenchError, match=r"wide on world, seed 4: .* seeds 1, 2, 3"):
         check_rows(ledger(), [*WIDE, *NARROW, row("wide", 4)])
+    former = Ledger.model_validate(content() | {"former_seeds": [1, 4]})
+    check_rows(former, [*WIDE, *NARROW, row("wide", 4, factor=9.0)])
     search = [
         row("searched", 0, factor=f, val_rsum=v) for f, v in ((0.5, 9.0), (1.0, 9.0), (3.0, 9.0))
     ]
