@@ -2,6 +2,10 @@
 
 Other seeds would move it, and so would other test images. The two variances add up:
 half-width^2 = (t s / sqrt(n))^2 + (z q)^2, t the quantile with n - 1 degrees of freedom.
+
+Part of what test images do is particular to a seed: an image that one training ranks well and the
+next one does not. The deviation s between seeds has that part already, so q leaves it out: q^2 is
+the covariance of two seeds' differences when the same other images are drawn for both.
 """
 
 import math
@@ -22,7 +26,7 @@ from pipeline.evaluation.file import QueryRanks
 @dataclass(frozen=True)
 class OverSeeds:
     """The mean difference of n seeds and its interval. s: deviation of the seeds' differences
-    (n - 1); q: deviation of the mean over the seeds when other test images are drawn."""
+    (n - 1); q: deviation of the mean by other test images, without the part that s has."""
 
     mean: float
     s: float
@@ -31,17 +35,32 @@ class OverSeeds:
     high: float
 
 
-def over_seeds(
-    differences: Sequence[float], drawn: np.ndarray, confidence: float = 0.95
-) -> OverSeeds:
-    """The interval over seeds and queries of one figure.
+def over_seeds(differences: Sequence[float], q: float, confidence: float = 0.95) -> OverSeeds:
+    """The interval over seeds and test images of one figure.
 
-    differences: of each of n >= 2 seeds; drawn: (resamples,) the mean difference of the seeds when
-    the test images are drawn anew."""
-    mean, s, q = fmean(differences), stdev(differences), float(np.std(drawn, ddof=1))
+    Args:
+        differences: of each of n >= 2 seeds.
+        q: deviation that test images alone give the mean of the seeds, as shared_deviation.
+        confidence: between 0 and 1.
+
+    Returns:
+        The mean of the differences with its interval.
+    """
+    mean, s = fmean(differences), stdev(differences)
     share, n = (1 + confidence) / 2, len(differences)
     half = math.hypot(stats.t.ppf(share, n - 1) * s / math.sqrt(n), stats.norm.ppf(share) * q)
     return OverSeeds(mean, s, q, mean - half, mean + half)
+
+
+def shared_deviation(varied: np.ndarray) -> float:
+    """The root of the mean covariance of two seeds, 0 where that is negative.
+
+    varied: (n, V) differences of n >= 2 seeds, of V draws of test images, the same for all seeds,
+    or of V single images."""
+    n = len(varied)
+    between = np.cov(varied)
+    covariance = (between.sum() - np.trace(between)) / (n * (n - 1))
+    return math.sqrt(max(covariance, 0.0))
 
 
 def differences_over_seeds(
@@ -58,14 +77,14 @@ def differences_over_seeds(
     metrics = paired.shared_rows([*a, *b])
     draw = resamples, seed, metrics
     drawn_b, drawn_a = (
-        np.mean([resampled(paired.measured_folds(run), *draw) for run in runs], axis=0)
-        for runs in (b, a)
+        np.array([resampled(paired.measured_folds(run), *draw) for run in runs]) for runs in (b, a)
     )
     drawn = (drawn_b - drawn_a).round(paired.ROUNDING)
     one, two = (np.array([paired.figures_of(run, metrics) for run in runs]).T for runs in (a, b))
     differences = []
     for row, column in enumerate(columns_of(metrics)):
-        of = over_seeds((two - one)[row].round(paired.ROUNDING).tolist(), drawn[row], confidence)
+        q = shared_deviation(drawn[:, row])
+        of = over_seeds((two - one)[row].round(paired.ROUNDING).tolist(), q, confidence)
         means = float(one[row].mean()), float(two[row].mean())
         differences.append(Difference(column.label, *means, of.low, of.high, of.s, of.q))
     return differences

@@ -1,19 +1,46 @@
 """A claim on a dataset: which kept runs count, what they differ by, and the word for it."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-import numpy as np
 from scipy import stats
 
-from pipeline.comparison.seeds import OverSeeds, over_seeds
+from pipeline.comparison.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
-from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger, factors_of, seeds_of, unmet
-from vse_workbench.claims.ranks import Reached, drawn_differences, read_ranks
+from vse_workbench.claims.carrying import Codes, carried_codes, key_of, keys_of, runs_again
+from vse_workbench.claims.ledger import (
+    SEARCHED,
+    Claim,
+    Ledger,
+    factors_of,
+    is_tried,
+    resolved,
+    seeds_of,
+    unmet,
+)
+from vse_workbench.claims.ranks import Reached, chance, image_differences, read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
-from vse_workbench.claims.verdict import POINTS, decided, p_value
+from vse_workbench.claims.verdict import (
+    MEASURED,
+    NOT_COMPARABLE,
+    NOT_CONVERGED,
+    NOT_RUN,
+    POINTS,
+    PREMISE,
+    WITHDRAWN,
+    decided,
+    open_sides,
+    p_value,
+)
+
+DRAWN = " on drawn scenes"  # after a word whose runs were not of photographs
+CLEAR = 3  # times chance: below it a level is no measure for a share
+TRAINED = 0.5  # of the other setting of a model: a side below this share of its level did not train
+LEVELS = ("rsum", "phrases.r1")  # by which that is seen, the first that a run has
+FIRST_PLACES = ("i2t.r1", "t2i.r1", "phrases.r1")
 
 
 @dataclass
@@ -24,22 +51,41 @@ class Judgement:
     name: str
     claim: Claim
     dataset: str
-    word: str  # one of verdict.WORDS
-    published: float | None  # the paper's difference, None without figures
+    word: str = NOT_RUN  # one of verdict.WORDS
+    published: float | None = None  # the paper's difference, None without figures
+    is_drawn: bool = False  # the dataset's images are drawn scenes
+    used: tuple[Sequence[Row], Sequence[Row]] = ((), ())  # of first and second, of n seeds each
     levels: tuple[float, float] | None = None  # means over the seeds, of first and second
+    has_share: bool = False  # the second level is clear of chance
     differences: list[float] = field(default_factory=list)  # of each of the n seeds
     found: OverSeeds | None = None  # their mean and its 95 % interval
     alone: bool = False  # without other test images: there are no ranks for this measure
     p: float | None = None
     corrected: float | None = None  # for the number of claims that were judged
+    family: int = 0  # that number
     minutes: float = 0.0  # what its counted runs and their search cost
     notes: list[str] = field(default_factory=list)  # what is missing, or left out, and why
+
+    @property
+    def label(self) -> str:
+        """The word, which says so where runs on drawn scenes led to it."""
+        return self.word + DRAWN if self.is_drawn and self.word in MEASURED else self.word
+
+    @property
+    def first_places(self) -> list[list[float]]:
+        """R@1 of first and second setting, means over the seeds: of images, of captions, or of
+        phrases. [] where a run has none."""
+        rows = [row for side in self.used for row in side]
+        names = [name for name in FIRST_PLACES if all(name in row.figures for row in rows)]
+        sides = [[fmean(row.figures[name] for row in side) for name in names] for side in self.used]
+        return sides if rows and names else []
 
 
 def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     """All claims on all their datasets; p values are corrected over those that were judged."""
+    codes = carried_codes(runs_again(kept))
     cells = [
-        _judged(ledger, name, claim, dataset, kept)
+        _judged(ledger, Judgement(name, claim, dataset), kept, codes)
         for name, claim in ledger.claims.items()
         for dataset in claim.datasets
     ]
@@ -47,69 +93,144 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     # Benjamini and Hochberg (1995): of those at or below LEVEL at most LEVEL are false discoveries
     values = stats.false_discovery_control([p for *_, p in judged]) if judged else ()
     for (cell, effect, _), p in zip(judged, values, strict=True):
-        interest = max(POINTS * len(ledger.signs(cell.claim)), abs(cell.published or 0.0) / 4)
-        cell.corrected = float(p)
-        cell.word = decided(effect.mean, effect.low, effect.high, p, cell.claim.region, interest)
+        region, interest = cell.claim.region, POINTS * len(ledger.signs(cell.claim))
+        cell.corrected, cell.family = float(p), len(judged)
+        cell.word = decided(effect.mean, effect.low, effect.high, p, region, interest)
+        open_ones = open_sides(cell.word, effect.mean, region)
+        if any(_is_at_edge(ledger, cell.used[side][0]) for side in open_ones):
+            cell.word = NOT_CONVERGED
     return cells
 
 
-def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -> Judgement:
+def _judged(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgement:
     """One claim on one dataset before the correction: `undecided` where it has a p value."""
-    signs, paper = ledger.signs(claim), ledger.published(claim)
-    cell = Judgement(name, claim, dataset, "not run", paper[0] - paper[1] if paper else None)
-    if lacking := unmet(ledger, claim, dataset):
-        cell.word, cell.notes = "premise not met", lacking
-        return cell
-    seeds, sides, notes = seeds_of(ledger, claim), (claim.first, claim.second), list[str]()
+    claim, paper = cell.claim, ledger.published(cell.claim)
+    cell.published = paper[0] - paper[1] if paper else None
+    cell.is_drawn = ledger.datasets[cell.dataset].drawn
+    if claim.withdrawn:
+        cell.word, cell.notes = WITHDRAWN, [claim.withdrawn]
+    elif not is_tried(ledger, claim, cell.dataset):
+        cell.word, cell.notes = PREMISE, unmet(ledger, claim, cell.dataset)
+    else:
+        _counted_runs(ledger, cell, kept, codes)
+    if cell.used[0]:
+        _measure(ledger, cell, kept)
+    return cell
+
+
+def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> None:
+    """Give a cell the runs of the newest state that has all seeds of both sides, or say what is
+    lacking under the newest one."""
+    claim, notes = cell.claim, list[str]()
+    signs, sides, seeds = ledger.signs(claim), (claim.first, claim.second), seeds_of(ledger, claim)
     for state in reversed(kept.states or [State("", frozenset())]):
-        here = [row for row in kept.rows if row.dataset == dataset and row.key in state.keys]
+        keys = keys_of(state, codes)
+        here = [row for row in kept.rows
+                if row.dataset == cell.dataset and key_of(row, codes) in keys]  # fmt: skip
         runs = {(row.setting, row.seed): row for row in here if signs.keys() <= row.figures.keys()}
         lost = {side: [seed for seed in seeds if (side, seed) not in runs] for side in sides}
         lacking = [f"{side} lacks {claim.measure} of seeds {listing(missing, 20)}"
                    for side, missing in lost.items() if missing]  # fmt: skip
-        used = [runs[side, seed] for side in sides for seed in seeds if seed not in lost[side]]
-        if len({row.corpus for row in used}) > 1:
+        first, second = ([runs[side, s] for s in seeds if s not in lost[side]] for side in sides)
+        if len({row.corpus for row in (*first, *second)}) > 1:
             lacking.append("the sides have no corpus in common")
         if not lacking:
-            break
-        notes = notes or lacking  # under the newest code
-    else:
-        cell.notes = notes
-        return cell
-    searches = [row for row in here if row.setting in sides and row.seed == SEARCHED]
-    values = [sum(sign * row.figures[f] for f, sign in signs.items()) for row in used]
-    reached, n = list[Reached](), len(seeds)
-    for row, path in ((row, kept.ranks / row.ranks) for row in used):
-        is_without = row.outcome == COLLAPSED and not path.exists()
-        reached.append((row.figures, None if is_without else read_ranks(path)))
-    drawn = drawn_differences(list(zip(reached[:n], reached[n:], strict=True)), signs)
-    differences = [round(values[k] - values[k + n], DECIMALS) for k in range(n)]
-    resampled = np.zeros(2) if drawn is None else drawn  # no deviation: the seeds alone
+            searches = [row for row in here if row.setting in sides and row.seed == SEARCHED]
+            cell.used = first, second
+            cell.minutes = sum(row.minutes for row in (*first, *second, *searches))
+            newer = f"judged by code and settings of commit {state.commit}: of the newest "
+            cell.notes = [newer + "; ".join(notes)] if notes else []
+            older = sorted({row.code for row in (*first, *second)} & codes.keys())
+            if older:
+                cell.notes.append(f"carried: rows of code {listing(older, 20)}")
+            return
+        notes = notes or lacking
+    cell.notes = notes
+
+
+def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
+    """The numbers of a cell that has its runs, and its word where that needs no correction."""
+    signs, used = ledger.signs(cell.claim), [*cell.used[0], *cell.used[1]]
+    values = [[sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
+              for side in cell.used]  # fmt: skip
+    reached = [[_reached(row, kept) for row in side] for side in cell.used]
+    by_image = image_differences(list(zip(*reached, strict=True)), signs)
+    q = 0.0 if by_image is None else shared_deviation(by_image) / math.sqrt(by_image.shape[1])
+    cell.alone = by_image is None
+    cell.differences = [round(a - b, DECIMALS) for a, b in zip(*values, strict=True)]
+    cell.levels = fmean(values[0]), fmean(values[1])
+    cell.has_share = _is_clear_of_chance(cell, reached[1], signs)
+    cell.found = over_seeds(cell.differences, q)
     collapsed = [row for row in used if row.outcome == COLLAPSED]
-    early = [row for row in used if not row.has_converged]
-    newer = f"judged by code and settings of commit {state.commit}: of the newest "
-    cell.notes = [newer + "; ".join(notes)] if notes else []
+    early, untrained = [row for row in used if not row.has_converged], _untrained(ledger, cell)
+    cell.notes += [*_endings([*collapsed, *early]), *_edges(ledger, used), *_own(ledger, cell)]
+    if early or len(collapsed) == len(used):
+        cell.word = NOT_CONVERGED if early else COLLAPSED
+    elif untrained:
+        cell.word = NOT_COMPARABLE
+        cell.notes.append(untrained)
+    else:
+        cell.word, cell.p = "undecided", p_value(cell.differences, q, cell.claim.region)
+
+
+def _reached(row: Row, kept: Kept) -> Reached:
+    path = kept.ranks / row.ranks
+    is_without = row.outcome == COLLAPSED and not path.exists()
+    return row.figures, None if is_without else read_ranks(path)
+
+
+def _is_clear_of_chance(cell: Judgement, second: Sequence[Reached], signs: Iterable[str]) -> bool:
+    """Whether the second level is a measure for a share: at least CLEAR times chance, where the
+    measure is a sum of recalls."""
+    if any(row.outcome == COLLAPSED for row in cell.used[1]):
+        return False
+    known = next((ranks for _, ranks in second if ranks), None)
+    random = chance(known, signs) if known else None
+    return random is None or (cell.levels is not None and cell.levels[1] >= CLEAR * random)
+
+
+def _untrained(ledger: Ledger, cell: Judgement) -> str:
+    """Which of two settings of a model did not train, as text; "" for none, and where the paper
+    says so of its own."""
+    sides, paper = (cell.claim.first, cell.claim.second), ledger.published(cell.claim)
+    if len({resolved(ledger, side).model for side in sides}) > 1:
+        return ""
+    rows = [*cell.used[0], *cell.used[1]]
+    name = next((key for key in LEVELS if all(key in row.figures for row in rows)), None)
+    if name is None:
+        return ""
+    levels = [fmean(row.figures[name] for row in side) for side in cell.used]
+    for side, other in ((0, 1), (1, 0)):
+        is_said = bool(paper) and 0 <= paper[side] < TRAINED * paper[other]
+        if levels[side] < TRAINED * levels[other] and not is_said:
+            text = f"{name} {levels[side]:.1f}, below half of {sides[other]}'s {levels[other]:.1f}"
+            return f"{sides[side]}: {text}"
+    return ""
+
+
+def _endings(rows: Iterable[Row]) -> list[str]:
+    """How runs that decide nothing, or collapsed, have ended, with their seeds."""
     endings = dict[str, list[int]]()
-    for row in (*collapsed, *early):
+    for row in rows:
         text = row.outcome or f"best epoch {row.best_epoch} of at most {row.cap}"
         endings.setdefault(f"{row.setting}: {text}", []).append(row.seed)
-    cell.notes += [f"{text}, seeds {listing(own, 20)}" for text, own in endings.items()]
-    cell.notes += _edges(ledger, used)
-    cell.levels, cell.differences = (fmean(values[:n]), fmean(values[n:])), differences
-    cell.found, cell.alone = over_seeds(differences, resampled), drawn is None
-    cell.minutes = sum(row.minutes for row in (*used, *searches))
-    if early or len(collapsed) == len(used):
-        cell.word = "not converged" if early else "collapsed"
-    else:
-        cell.word, cell.p = "undecided", p_value(differences, resampled, claim.region)
-    return cell
+    return [f"{text}, seeds {listing(seeds, 20)}" for text, seeds in endings.items()]
 
 
 def _edges(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
     """Settings whose search chose the first or the last of its factors: others may be better."""
-    notes = []
-    for name, factor in {row.setting: row.factor for row in rows}.items():
-        factors = sorted(factors_of(ledger, name))
-        if len(factors) > 1 and factor in (factors[0], factors[-1]):
-            notes.append(f"{name}: its search ended at its edge, factor {factor:g}")
-    return notes
+    settings = {row.setting: row for row in rows}
+    return [f"{name}: its search ended at its edge, factor {row.factor:g}"
+            for name, row in settings.items() if _is_at_edge(ledger, row)]  # fmt: skip
+
+
+def _is_at_edge(ledger: Ledger, row: Row) -> bool:
+    factors = sorted(factors_of(ledger, row.setting))
+    return len(factors) > 1 and row.factor in (factors[0], factors[-1])
+
+
+def _own(ledger: Ledger, cell: Judgement) -> list[str]:
+    """What claims.yaml notes of the settings."""
+    sides = cell.claim.first, cell.claim.second
+    notes = [(side, ledger.settings[side].note) for side in sides]
+    return [f"{side}: {note}" for side, note in notes if note]

@@ -27,7 +27,7 @@ from pipeline.scores.groups import group_codes
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.storage.features import FeatureFile
 from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
-from vse_workbench.claims.queue import Job, Plan
+from vse_workbench.claims.queue import TRAINING, Job, Plan
 from vse_workbench.claims.ranks import Ranks, write_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row
 
@@ -59,8 +59,8 @@ def made_row(
     if plan.stage.startswith(LOCALISING):
         digests += map(sha256_file, sorted(_file(folder, plan.stage, "phrases").glob("*.parquet")))
     row = Row(plan.setting, plan.dataset, job.seed, job.factor or 1.0, plan.digest,
-              fingerprint(tables=digests)[:12], plan.code, commit, round(minutes, 1), *epochs,
-              COLLAPSED if at_chance else "", figures)  # fmt: skip
+              fingerprint(tables=digests)[:12], plan.code, plan.trained, commit,
+              round(minutes, 1), *epochs, COLLAPSED if at_chance else "", figures)  # fmt: skip
     if job.seed != SEARCHED and not has_ended:
         by = "naive" if criterion == FEATURES else criterion
         write_ranks(kept.ranks / row.ranks, _ranks(folder, plan, by))
@@ -79,7 +79,7 @@ def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
     from pipeline.storage.checkpoint import read_checkpoint  # torch takes seconds to load
 
     trainings = []
-    for stage in (name for name in plan.stages if name.startswith(("train@", "train_phrases@"))):
+    for stage in (name for name in plan.stages if name.startswith(TRAINING)):
         kept = read_checkpoint(_file(folder, stage, "output")).description
         curve = pd.read_csv(_file(folder, stage, "curve"), sep="\t")
         allowed = caps(plan.params[stage.partition("@")[2]], plan.params["loss"])

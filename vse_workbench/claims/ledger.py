@@ -32,6 +32,7 @@ class Dataset(Section):
     """Where claims are tried: a recipe laid over the defaults, `set` over that."""
 
     title: Name
+    drawn: bool = False  # scenes that a program drew, not photographs
     has: Premises = Field(default_factory=dict)
     recipe: Name | None = None
     set: dict[str, Any] = Field(default_factory=dict)  # by dotted key
@@ -47,6 +48,7 @@ class Setting(Section):
     base: Name | None = None  # another setting, with all of which this one begins
     has: Premises = Field(default_factory=dict)  # over what the dataset has
     seeds: list[Count] = Field(default_factory=list)  # of this setting, in place of those of all
+    note: str = ""  # what a reader of its figures has to know; no base gives it
     set: dict[str, Any] = Field(default_factory=dict)  # by dotted key; numbers: places in a list
 
 
@@ -68,16 +70,20 @@ class Claim(Section):
     second: Name
     measure: Name
     published: Published | None = None
+    at_least: Positive | None = None  # a size that the sentence names: above so many points
     within: Positive | None = None  # small: at most so many points of the measure to each side
     at_most: Positive | None = None  # no gain: below so many points
     needs: Premises = Field(default_factory=dict)  # what a dataset must have, or it is not tried
     datasets: list[Name] = Field(default_factory=list)  # where it is tried
+    withdrawn: str = ""  # why it is judged no more
 
     @property
     def region(self) -> tuple[float, float]:
         """The open interval in which the claim says that the mean difference lies."""
         if self.within is not None:
             return -self.within, self.within
+        if self.at_least is not None:
+            return self.at_least, math.inf
         return (0.0, math.inf) if self.at_most is None else (-math.inf, self.at_most)
 
 
@@ -90,7 +96,7 @@ class Search(Section):
 
 class Ledger(Section):
     """The whole file. measures: name -> figures that are added up, `-` before those taken away;
-    seeds: those of every setting, fixed before the first run."""
+    seeds: those of every setting, fixed before the first run; caveats: what limits all of it."""
 
     seeds: Annotated[list[Count], Field(min_length=2)]
     search: Search
@@ -98,6 +104,8 @@ class Ledger(Section):
     datasets: dict[str, Dataset]
     settings: dict[str, Setting]
     claims: dict[str, Claim]
+    former_seeds: list[Count] = Field(default_factory=list)  # of rows that stay and count no more
+    caveats: list[Name] = Field(default_factory=list)
 
     def signs(self, claim: Claim) -> dict[str, int]:
         """1 or -1 by figure of a claim's measure: whether it is added or taken away."""
@@ -145,16 +153,24 @@ def factors_of(ledger: Ledger, name: str) -> list[float]:
 
 
 def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
-    """The premises of a claim that a dataset, or a setting on it, lacks, a line each."""
+    """The premises of a claim that a dataset, or a setting on it, lacks, a line each. A premise of
+    settings holds for those of them that say what they have."""
     lacking = dict[str, None]()
-    for side in (claim.first, claim.second):
-        has = ledger.datasets[dataset].has | resolved(ledger, side).has
-        for key, need in claim.needs.items():
-            actual = has.get(key, "none")
+    own = {side: resolved(ledger, side).has for side in (claim.first, claim.second)}
+    for key, need in claim.needs.items():
+        there = {side: has[key] for side, has in own.items() if key in has}
+        if len(there) < len(own) and (key in ledger.datasets[dataset].has or not there):
+            there[dataset] = ledger.datasets[dataset].has.get(key, "none")
+        for name, actual in there.items():
             is_number = isinstance(need, int) and isinstance(actual, int)
             if int(actual) < int(need) if is_number else actual != need:
-                lacking[f"needs {key} {need}, {dataset} has {actual}"] = None
+                lacking[f"needs {key} {need}, {name} has {actual}"] = None
     return list(lacking)
+
+
+def is_tried(ledger: Ledger, claim: Claim, dataset: str) -> bool:
+    """Whether runs of a claim count on a dataset: it is not withdrawn, and its premises are met."""
+    return not claim.withdrawn and not unmet(ledger, claim, dataset)
 
 
 def setting_params(
@@ -218,6 +234,9 @@ def _claim_problems(ledger: Ledger) -> Iterator[str]:
         if len(seeds := seeds_of(ledger, claim)) < 2:
             alone = listing(seeds) or "none"
             yield f"claims.{name}: seed {alone} alone is of both settings; an interval needs two"
+        sizes = [key for key in ("at_least", "within", "at_most") if getattr(claim, key)]
+        if len(sizes) > 1:
+            yield f"claims.{name}: {listing(sizes)}: one of them at most"
         wanted = len(ledger.measures[claim.measure])
         for side in ("first", "second") if claim.published else ():
             if (count := len(getattr(claim.published, side))) != wanted:

@@ -5,18 +5,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from textwrap import fill
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy import stats
 
-from pipeline.comparison.paired import RESAMPLES
 from pipeline.runtime.errors import counted
-from vse_workbench.claims.judgement import Judgement
+from pipeline.scores.ranking import DIRECTIONS
+from vse_workbench.claims.carrying import ENOUGH, Again, carried_codes, runs_again
+from vse_workbench.claims.judgement import CLEAR, DRAWN, Judgement
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger
-from vse_workbench.claims.results import Row
-from vse_workbench.claims.verdict import WORDS
+from vse_workbench.claims.results import Kept, Row
+from vse_workbench.claims.verdict import MEASURED, PREMISE, WITHDRAWN, WORDS
 
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")),
@@ -24,16 +26,33 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     keep_trailing_newline=True,
 )
+LABELS = [
+    label for word in WORDS for label in ([word, word + DRAWN] if word in MEASURED else [word])
+]
+LEVEL_FIGURES = ("i2t.r1", "t2i.r1", "rsum")
+TOP = {"r1": 1, "r5": 5, "r10": 10}
+PUBLISHED_IMAGES = 1000  # of the papers' test splits, or more
 BEGIN, END = "<!-- claims -->\n", "<!-- /claims -->\n"  # around README's line
 
 
-def page(ledger: Ledger, cells: Sequence[Judgement], rows: Sequence[Row], chart: str) -> str:
-    """The document as Markdown. rows: all that are kept; chart: the picture's name or ""."""
-    words = [word for word in WORDS if any(cell.word == word for cell in cells)]
+def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> str:
+    """The document as Markdown.
+
+    Args:
+        ledger: the claims.
+        cells: all that were judged.
+        kept: the runs that there are.
+        chart: the picture's name, or "".
+
+    Returns:
+        The text.
+    """
+    rows = kept.rows
+    words = [label for label in LABELS if any(cell.label == label for cell in cells)]
     papers = dict[str, list[str]]()
     for name, claim in ledger.claims.items():
         papers.setdefault(claim.paper, []).append(name)
-    pairs = Counter((cell.claim.paper, cell.word) for cell in cells)
+    pairs = Counter((cell.claim.paper, cell.label) for cell in cells)
     summary = {paper: [pairs[paper, word] for word in words] for paper in papers}
     both = [(c.found, c.published) for c in cells if c.found and c.published is not None]
     commits = dict.fromkeys(row.commit for row in rows)
@@ -53,17 +72,21 @@ def page(ledger: Ledger, cells: Sequence[Judgement], rows: Sequence[Row], chart:
         searched=SEARCHED,
         ledger=ledger,
         notes=[cell for cell in cells if cell.found and cell.notes],
+        settings=_levels(cells),
+        again=_made_again(kept),
+        enough=ENOUGH,
+        explained=(PREMISE, WITHDRAWN),
         **_example(cells),
     )
 
 
 def sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
     """How many cells have each verdict."""
-    words = Counter(cell.word for cell in cells)
-    parts = [f"{word} {words[word]}" for word in WORDS if words[word]]
+    labels = Counter(cell.label for cell in cells)
+    parts = [f"{label} {labels[label]}" for label in LABELS if labels[label]]
     tried, datasets = len({cell.name for cell in cells}), len({cell.dataset for cell in cells})
     return (
-        f"{tried} of {len(ledger.claims)} claims can be tried, on {counted(datasets, 'dataset')}. "
+        f"{tried} of {len(ledger.claims)} claims have a verdict on {counted(datasets, 'dataset')}. "
         f"Verdicts of {counted(len(cells), 'cell')}, each a claim on a dataset: {', '.join(parts)}."
     )
 
@@ -81,20 +104,24 @@ def rows_of(ledger: Ledger, cells: Iterable[Judgement]) -> list[list[str]]:
     for cell in cells:
         published = "no figures" if cell.published is None else f"{cell.published:+.1f}"
         columns = [cell.name, cell.dataset, cell.claim.measure, published]
-        rows.append([*columns, *(_numbers(ledger, cell) or [""] * 3), cell.word])
+        rows.append([*columns, *(_numbers(ledger, cell)[:3] or [""] * 3), cell.label])
     return rows
 
 
 def _numbers(ledger: Ledger, cell: Judgement) -> list[str]:
-    """The difference with its interval; its size and p; seeds and cost. [] where nothing ran"""
+    """The difference with its interval; its size and p; seeds and cost; R@1 of both settings, ""
+    where they have none. [] where nothing ran"""
     if (effect := cell.found) is None or cell.levels is None:
         return []
-    size = _share(ledger, cell.claim, effect.mean, cell.levels[1])
+    size = _share(ledger, cell.claim, effect.mean, cell.levels[1]) if cell.has_share else []
     if cell.corrected is not None:
-        size.append("p < 0.001" if cell.corrected < 0.001 else f"p {cell.corrected:.3f}")
+        p = "p < 0.001" if cell.corrected < 0.001 else f"p {cell.corrected:.3f}"
+        size.append(f"{p} of {cell.family}")
     interval = f"{effect.mean:+.1f} ({effect.low:+.1f} to {effect.high:+.1f})"
     seeds = f"n {len(cell.differences)}{' alone' if cell.alone else ''}"
-    return [interval, ", ".join(size), f"{seeds}, {cell.minutes:.0f} min"]
+    sides = [", ".join(f"{value:.1f}" for value in side) for side in cell.first_places]
+    first_places = f"R@1 {' against '.join(sides)}" if sides else ""
+    return [interval, ", ".join(size), f"{seeds}, {cell.minutes:.0f} min", first_places]
 
 
 def _share(ledger: Ledger, claim: Claim, difference: float, level: float) -> list[str]:
@@ -109,7 +136,44 @@ def _published(ledger: Ledger, claim: Claim) -> str:
         return "no figures"
     first, second = ledger.published(claim)
     share = _share(ledger, claim, first - second, second)
+    figures = [figure.partition(".") for figure in ledger.measures[claim.measure]]
+    if all(way in DIRECTIONS and kind in TOP for way, _, kind in figures):
+        # of about as many images at random; the papers have more captions for each, or as many
+        random = sum(100 * TOP[kind] / PUBLISHED_IMAGES for _, _, kind in figures)
+        share = share if second >= CLEAR * random else []
     return "<br>".join([f"{first - second:+.1f}", *share, claim.published.on])
+
+
+def _levels(cells: Sequence[Judgement]) -> list[dict[str, Any]]:
+    """R@1 and rsum of every setting that has a cell, by dataset, means over its seeds."""
+    found = dict[tuple[str, str], Sequence[Row]]()
+    for cell in cells:
+        for side, rows in zip((cell.claim.first, cell.claim.second), cell.used, strict=True):
+            if rows and all(figure in row.figures for row in rows for figure in LEVEL_FIGURES):
+                found.setdefault((cell.dataset, side), rows)
+    order = {dataset: number for number, dataset in enumerate(dict.fromkeys(on for on, _ in found))}
+    return [
+        {"dataset": on, "name": name, "n": len(rows)}
+        | {"figures": [fmean(row.figures[figure] for row in rows) for figure in LEVEL_FIGURES]}
+        for (on, name), rows in sorted(found.items(), key=lambda item: order[item[0][0]])
+    ]
+
+
+def _made_again(kept: Kept) -> list[dict[str, Any]]:
+    """What was made again under other code, by the two lists of code."""
+    found = dict[tuple[str, str], list[Again]]()
+    for run in runs_again(kept):
+        found.setdefault((run.old.code, run.new.code), []).append(run)
+    return [
+        {
+            "old": runs[0].old,
+            "new": runs[0].new,
+            "same": sum(run.is_same for run in runs),
+            "all": len(runs),
+            "is_carried": old in carried_codes(runs),
+        }
+        for (old, _), runs in found.items()
+    ]
 
 
 def _example(cells: Sequence[Judgement]) -> dict[str, Any]:
@@ -122,4 +186,4 @@ def _example(cells: Sequence[Judgement]) -> dict[str, Any]:
     t = float(stats.t.ppf(0.975, n - 1))
     seeds, images = t * cell.found.s / math.sqrt(n), 1.96 * cell.found.q
     parts = {"t": t, "seeds": seeds, "images": images, "half": math.hypot(seeds, images)}
-    return {"example": cell, "draws": f"{RESAMPLES:,}"} | parts
+    return {"example": cell} | parts

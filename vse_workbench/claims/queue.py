@@ -18,19 +18,21 @@ from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
 from stages.common import CODE, SOURCES
 from stages.params import Params, default_values, filled, find_problems
+from vse_workbench.claims.carrying import ENOUGH, Codes, key_of
 from vse_workbench.claims.ledger import (
     SEARCHED,
     Claim,
     Ledger,
     factors_of,
+    is_tried,
     resolved,
     setting_params,
-    unmet,
 )
-from vse_workbench.claims.results import Row, chosen_factor
+from vse_workbench.claims.results import Row, Run, chosen_factor
 
 RECIPES = Path("recipes")
 CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
+TRAINING = ("train@", "train_phrases@")  # how the names of stages that train begin
 # What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
 # which other criteria its scores were ranked.
 FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence", "inference.criteria")
@@ -48,6 +50,7 @@ class Plan:
     stages: tuple[str, ...]  # from which it follows, and itself
     digest: str  # of what the stages read, as in Row
     code: str  # as in Row
+    trained: str  # as in Row
 
     @property
     def key(self) -> str:
@@ -69,7 +72,7 @@ class Planner:
             (side, dataset)
             for claim in claims.values()
             for dataset in claim.datasets
-            if not unmet(self.ledger, claim, dataset)
+            if is_tried(self.ledger, claim, dataset)
             for side in (claim.first, claim.second)
         )
         return [self.plan(*pair) for pair in dict.fromkeys(compared)]
@@ -95,8 +98,7 @@ class Planner:
             raise WorkbenchError(f"claims.yaml, setting {setting}: no model {entry.model}")
         stages = _on_the_way(stages, last)
         free = FREE if entry.criterion != "naive" else (*FREE, "inference")
-        deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
-        names = sorted(path.name for path in deps if path.parent == CODE)
+        names = _lists(stages)
         flat, typed = dict(leaves(params)), Params.model_validate(filled(values))
         read = {
             stage: {key: value for key, value in flat.items()
@@ -104,10 +106,15 @@ class Planner:
             for stage, body in stages.items()
         }  # fmt: skip
         commands = {stage: body["cmd"] for stage, body in stages.items()}  # the shortlist, say
-        lists = [code_list(self.sources, name, self.lists[name], typed) for name in names]
+        lists = {name: code_list(self.sources, name, self.lists[name], typed) for name in names}
+        training = {name: body for end in stages if end.startswith(TRAINING)
+                    for name, body in _on_the_way(stages, end).items()}  # fmt: skip
+        before = _lists(training)
         digest = fingerprint(read=read, commands=commands, criterion=entry.criterion)[:12]
-        code = fingerprint(lists=lists)[:12]
-        return Plan(setting, dataset, params, entry.criterion, last, tuple(stages), digest, code)
+        code = fingerprint(lists=list(lists.values()))[:12]
+        trained = fingerprint(lists=[lists[name] for name in before])[:12]
+        ends_in = entry.criterion, last, tuple(stages)
+        return Plan(setting, dataset, params, *ends_in, digest, code, trained)
 
 
 @dataclass(frozen=True)
@@ -142,13 +149,26 @@ def there(plans: Iterable[Plan]) -> list[Plan]:
     return [plan for plan in raw if plan.dataset not in lost]
 
 
-def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Job]:
+def queue(
+    ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row], codes: Codes | None = None
+) -> list[Job]:
     """What lacks: first the searches, then the seeds. Settings that differ in their criterion alone
-    share their trainings through the cache of DVC."""
-    jobs = list[Job]()
+    share their trainings through the cache of DVC.
+
+    Args:
+        ledger: the claims.
+        plans: of the settings.
+        rows: what is kept.
+        codes: older code whose rows count (carrying.carried_codes).
+
+    Returns:
+        The jobs in their order.
+    """
+    jobs, codes = list[Job](), codes or {}
     for plan in plans:
         here = (plan.setting, plan.dataset)
-        matching = [row for row in rows if row.place[:2] == here and row.key == plan.key]
+        key = f"{plan.digest}.{codes.get(plan.code, plan.code)}"
+        matching = [row for row in rows if row.place[:2] == here and key_of(row, codes) == key]
         kept = {(row.seed, row.factor) for row in matching}
         factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
         seeds, chosen = resolved(ledger, plan.setting).seeds, chosen_factor(factors, matching)
@@ -156,6 +176,40 @@ def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Jo
         runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
         jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
     return sorted(jobs, key=lambda job: job.seed != SEARCHED)
+
+
+def again(
+    ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row], codes: Codes | None = None
+) -> list[Job]:
+    """The shortest runs that would carry rows of older code to today's: ENOUGH of each older list
+    of code, less what was made again.
+
+    Args:
+        ledger: the claims.
+        plans: of the settings.
+        rows: what is kept.
+        codes: older code whose rows count already.
+
+    Returns:
+        The jobs, the shortest first.
+    """
+    codes, jobs = codes or {}, dict[tuple[str, str], dict[Run, Job]]()
+    made = {row.run: row.code for row in rows}  # by the code that made it last
+    for plan in plans:
+        seeds = resolved(ledger, plan.setting).seeds
+        for row in rows:
+            older = codes.get(row.code, row.code)
+            is_of_plan = row.place[:2] == (plan.setting, plan.dataset) and row.seed in seeds
+            is_older = row.digest == plan.digest and plan.code not in (older, row.code)
+            if is_of_plan and is_older and row.seed != SEARCHED:
+                job = Job(plan, row.seed, row.factor, row.minutes)
+                jobs.setdefault((older, plan.code), {})[row.run] = job
+    lacking = list[Job]()
+    for (_, code), own in jobs.items():
+        left = {run: job for run, job in own.items() if made[run] != code}
+        shortest = sorted(left.values(), key=lambda job: job.minutes or 0)
+        lacking += shortest[: max(0, ENOUGH - (len(own) - len(left)))]
+    return sorted(lacking, key=lambda job: job.minutes or 0)
 
 
 def _minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
@@ -185,6 +239,12 @@ def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
         needed[name] = stages[name]
         ahead += [owners[path] for path in stages[name].get("deps", ()) if path in owners]
     return dict(sorted(needed.items()))
+
+
+def _lists(stages: Mapping[str, Any]) -> list[str]:
+    """The names of the lists of code that stages depend on, sorted."""
+    deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
+    return sorted(path.name for path in deps if path.parent == CODE)
 
 
 def _is_below(key: str, names: Iterable[str]) -> bool:

@@ -1,16 +1,16 @@
-"""The rank of every query of a kept run, from which intervals over test images are drawn."""
+"""The rank of every query of a kept run, from which intervals over test images come."""
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from scipy import stats
 
-from pipeline.comparison.paired import RESAMPLES
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_bytes
 
@@ -52,26 +52,51 @@ def read_ranks(path: Path) -> Ranks:
         raise WorkbenchError(f"{path}: not the ranks of a kept run") from None
 
 
-def drawn_differences(
+def image_differences(
     pairs: Sequence[tuple[Reached, Reached]], signs: Mapping[str, int]
 ) -> np.ndarray | None:
-    """(RESAMPLES,): first minus second in a measure, mean over pairs of one seed each, of test
-    images drawn with replacement, each with its captions. signs: 1 or -1 of the measure's figures.
-    None for a measure with a figure that is no mean over queries, such as a median."""
+    """What each test image adds to the difference of a measure.
+
+    Args:
+        pairs: first and second run of n seeds.
+        signs: 1 or -1 of the measure's figures.
+
+    Returns:
+        (n, G): of G images with their captions; the mean of a row is that pair's difference. Where
+        images have unequal numbers of queries, a figure is a ratio of two sums, which is taken as
+        linear about its value. None for a measure with a figure that is no mean over queries, such
+        as a median.
+    """
     matches = {figure: BY_QUERY.fullmatch(figure) for figure in signs}
     shape = next((ranks for pair in pairs for _, ranks in pair if ranks), None)
     if shape is None or None in matches.values():
         return None
     images = 1 + max(int(codes.max()) for codes in shape.images.values())
-    random = np.random.default_rng(0)
-    weights = random.multinomial(images, np.full(images, 1 / images), RESAMPLES).astype(np.float64)
-    total = np.zeros(RESAMPLES)
+    total = np.zeros((len(pairs), images))
     for figure, sign in signs.items():
         match: Any = matches[figure]
         codes = shape.images[match["way"]]
-        differences = [_values(*a, figure, match) - _values(*b, figure, match) for a, b in pairs]
-        summed = np.bincount(codes, np.mean(differences, 0) + np.zeros(len(codes)), images)
-        total += sign * (weights @ summed) / (weights @ np.bincount(codes, minlength=images))
+        queries = np.bincount(codes, minlength=images)
+        for row, (a, b) in enumerate(pairs):
+            each = _values(*a, figure, match) - _values(*b, figure, match) + np.zeros(len(codes))
+            mean = each.mean()
+            apart = np.bincount(codes, each, images) - mean * queries
+            total[row] += sign * (mean + apart * images / len(codes))
+    return total
+
+
+def chance(kept: Ranks, figures: Iterable[str]) -> float | None:
+    """The sum of recalls that random rankings reach; None where a figure is none of retrieval."""
+    total = 0.0
+    for figure in figures:
+        match = BY_QUERY.fullmatch(figure)
+        if match is None or match["way"] == "phrases" or match["figure"] == "meanr":
+            return None
+        own = kept.images[match["way"]]
+        other = kept.images["t2i" if match["way"] == "i2t" else "i2t"]
+        true = np.bincount(other, minlength=int(own.max()) + 1)[own]
+        first = int(match["figure"][1:])
+        total += 100 * float(stats.hypergeom.sf(0, len(other), true, first).mean())
     return total
 
 

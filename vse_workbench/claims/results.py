@@ -30,6 +30,9 @@ COLLAPSED = "collapsed"  # outcome of a run whose scores are at chance level
 LAST = 0.9  # a best epoch after this share of the cap: the training was not at its end
 
 
+Run = tuple[str, str, int, float, str, str]
+
+
 @dataclass(frozen=True)
 class Row:
     """One run of a setting. Digests have 12 hex digits; epochs: of the best one's phase."""
@@ -41,6 +44,7 @@ class Row:
     digest: str  # of all values of params.yaml that its stages read, but seed and factor
     corpus: str  # of the tables that it was scored on
     code: str  # of the lists of code of its stages
+    trained: str  # of those up to its training alone; "" in rows that are older than this column
     commit: str  # that it started from
     minutes: Figure  # of a processor, that it took
     val_rsum: Figure  # of the best epoch
@@ -54,6 +58,11 @@ class Row:
     def key(self) -> str:
         """What a State has of it: its settings and its code."""
         return f"{self.digest}.{self.code}"
+
+    @property
+    def run(self) -> Run:
+        """What identifies it whatever the code was."""
+        return self.setting, self.dataset, self.seed, self.factor, self.digest, self.corpus
 
     @property
     def place(self) -> tuple[str, str, int, float, str, str]:
@@ -114,14 +123,22 @@ def chosen_factor(factors: Sequence[float], rows: Iterable[Row]) -> float | None
 
 def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
     """Raise WorkbenchError for runs with a seed that claims.yaml does not list, or with another
-    factor than the one that their search has chosen."""
+    factor than the one that their search has chosen. A run that is made again under other code has
+    the search of the first one."""
+    before = set[Run]()
     for row in rows:
+        is_again = row.run in before
+        before.add(row.run)
         if row.setting not in ledger.settings or row.seed == SEARCHED:
             continue
         seeds = resolved(ledger, row.setting).seeds
+        if row.seed in ledger.former_seeds and row.seed not in seeds:
+            continue
         if row.seed not in seeds:
             text = f"{row.name}: claims.yaml has the seeds {listing(seeds, 20)}"
             raise WorkbenchError(text, "seeds are fixed before a run: remove its line")
+        if is_again:
+            continue
         alike = [r for r in rows if r.place[:2] == row.place[:2] and r.key == row.key]
         factor = chosen_factor(factors_of(ledger, row.setting), alike)
         if factor != row.factor:

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from pipeline.runtime.process import name_user, say
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
+from vse_workbench.claims.carrying import Codes, carried_codes, runs_again
 from vse_workbench.claims.keeping import COLLAPSE, made_row
-from vse_workbench.claims.ledger import read_ledger
+from vse_workbench.claims.ledger import Ledger, read_ledger
 from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
-from vse_workbench.claims.results import Kept, write_rows
+from vse_workbench.claims.results import Kept, Row, write_rows
 
 FOLDERS = WORK / "claims"
+Listed = Callable[[Ledger, list[Plan], list[Row], Codes], list[Job]]  # queue, or again
 SHARED = threading.Lock()  # of the stages that are no item of a model
 SOURCES = ("dvc.yaml", "models", "pipeline", "stages")
 TAIL = 6  # lines of a failed run that are printed
@@ -95,8 +97,11 @@ class Folder:
 class Runs:
     """The work of all processes; what they share changes under `changed`."""
 
-    def __init__(self, planner: Planner, plans: list[Plan], kept: Kept) -> None:
-        self.planner, self.plans, self.kept = planner, plans, kept
+    def __init__(
+        self, planner: Planner, plans: list[Plan], kept: Kept, listed: Listed = queue
+    ) -> None:
+        self.planner, self.plans, self.kept, self.listed = planner, plans, kept, listed
+        self.codes = carried_codes(runs_again(kept))
         self.changed = threading.Condition()
         self.running: set[str] = set()
         self.failed: list[str] = []
@@ -104,7 +109,7 @@ class Runs:
 
     def lacking(self) -> list[Job]:
         """What is neither kept nor failed."""
-        jobs = queue(self.planner.ledger, self.plans, self.kept.rows)
+        jobs = self.listed(self.planner.ledger, self.plans, self.kept.rows, self.codes)
         return [job for job in jobs if job.name not in self.failed]
 
     def work(self, folder: Folder) -> None:

@@ -1,15 +1,15 @@
 """The one rule that turns differences into a verdict.
 
-A claim says between which two numbers the mean difference of two settings lies: above 0, below a
-margin for "no better", between two margins for "alike". The interval over seeds and test images
-(pipeline.comparison.seeds) is held against that region; the p value is the level at which it would
-just touch the region's boundary, corrected for the number of claims.
+A claim says between which two numbers the mean difference of two settings lies: above 0, above a
+size that its sentence names, below a margin for "no better", between two margins for "alike". The
+interval over seeds and test images (pipeline.comparison.seeds) is held against that region; the p
+value is the level at which it would just touch the region's boundary, corrected for the number of
+claims.
 """
 
 import math
 from collections.abc import Sequence
 
-import numpy as np
 from scipy.optimize import brentq
 
 from pipeline.comparison.seeds import over_seeds
@@ -17,20 +17,39 @@ from pipeline.comparison.seeds import over_seeds
 LEVEL = 0.05  # of the intervals, and of false discoveries among the decided claims
 AHEAD = (0.0, math.inf)  # region of a claim that the first setting is better
 LEAST_P = 1e-12  # smaller ones say no more
-# what a claim on a dataset comes to, best known first
-WORDS = ("holds", "reversed", "no difference", "undecided", "not converged", "collapsed",
-         "premise not met", "not run")  # fmt: skip
+NOT_COMPARABLE, NOT_CONVERGED, COLLAPSED = "not comparable", "not converged", "collapsed"
+PREMISE, NOT_RUN, WITHDRAWN = "premise not met", "not run", "withdrawn"
+# what a claim on a dataset comes to, best known first: with figures, and without
+MEASURED = ("holds", "reversed", "smaller", "no difference", "undecided", NOT_COMPARABLE,
+            NOT_CONVERGED, COLLAPSED)  # fmt: skip
+WORDS = (*MEASURED, PREMISE, NOT_RUN, WITHDRAWN)
 POINTS = 0.5  # smallest difference of interest of a figure: 3 of rsum
 
+Region = tuple[float, float]  # open interval of mean differences
 
-def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float, float]) -> float:
-    """The level at which the interval of the differences of n >= 2 seeds just touches the region's
-    nearest boundary. drawn: (resamples,) as over_seeds takes it."""
-    mean = over_seeds(differences, drawn).mean
-    distance = min(abs(mean - edge) for edge in region)
+
+def edges(region: Region) -> list[float]:
+    """The numbers at which a verdict changes: the ends of the region, and 0 below a size."""
+    ends = [end for end in region if math.isfinite(end)]
+    return [0.0, *ends] if region[0] > 0 else ends
+
+
+def p_value(differences: Sequence[float], q: float, region: Region) -> float:
+    """The level at which the interval of the differences just touches the nearest edge.
+
+    Args:
+        differences: of n >= 2 seeds.
+        q: the deviation that over_seeds takes.
+        region: what the claim says of their mean.
+
+    Returns:
+        Between LEAST_P and 1.
+    """
+    mean = over_seeds(differences, q).mean
+    distance = min(abs(mean - edge) for edge in edges(region))
 
     def beyond(power: float) -> float:
-        interval = over_seeds(differences, drawn, 1 - 10**power)
+        interval = over_seeds(differences, q, 1 - 10**power)
         return (interval.high - interval.low) / 2 - distance
 
     least = math.log10(LEAST_P)
@@ -39,14 +58,34 @@ def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float
     return LEAST_P if beyond(least) <= 0 else 10 ** float(brentq(beyond, least, 0))
 
 
-def decided(
-    mean: float, low: float, high: float, p: float, region: tuple[float, float], interest: float
-) -> str:
-    """One of the first four WORDS. p: corrected; interest: the smallest difference of interest, for
-    a claim that the first setting is better: a quarter of the published one, and at least POINTS
-    for each figure of the measure."""
-    if region == AHEAD and -interest < low and high < interest:
+def decided(mean: float, low: float, high: float, p: float, region: Region, interest: float) -> str:
+    """One of the first five words.
+
+    Args:
+        mean: of the differences.
+        low: lower end of their interval.
+        high: upper end of it.
+        p: corrected for the number of claims.
+        region: what the claim says of the mean.
+        interest: the smallest difference of interest, for a claim that the first setting is better.
+
+    Returns:
+        The word.
+    """
+    if region[0] >= 0 and -interest < low and high < interest:
         return "no difference"
     if p > LEVEL:
         return "undecided"
-    return "holds" if region[0] < mean < region[1] else "reversed"
+    if region[0] < mean < region[1]:
+        return "holds"
+    return "smaller" if 0 < mean < region[0] else "reversed"
+
+
+def open_sides(word: str, mean: float, region: Region) -> set[int]:
+    """The sides (0: first, 1: second) of which a better setting might change a word: a better first
+    one raises the difference, a better second one lowers it."""
+    if word == "holds":
+        return {side for side, end in ((1, region[0]), (0, region[1])) if math.isfinite(end)}
+    if word == "reversed":
+        return {1} if mean >= region[1] else {0}
+    return {0, 1} if word in ("smaller", "no difference") else set()

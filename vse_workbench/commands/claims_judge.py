@@ -39,6 +39,6 @@ def main(names: tuple[str, ...]) -> None:
             from vse_workbench.claims.picture import draw  # loads matplotlib
 
             draw(CHART, ledger, drawn)
-        write_text(PAGE, page(ledger, cells, kept.rows, CHART.name if drawn else ""))
+        write_text(PAGE, page(ledger, cells, kept, CHART.name if drawn else ""))
         write_text(README, renewed(README.read_text(encoding="utf-8"), ledger, cells))
     click.echo(sentence(ledger, shown))

@@ -5,7 +5,8 @@ import click
 from pipeline.comparison.table import aligned
 from pipeline.runtime.errors import counted
 from stages.common import command
-from vse_workbench.claims.queue import Planner, cost, queue, there
+from vse_workbench.claims.carrying import carried_codes, runs_again
+from vse_workbench.claims.queue import Planner, again, cost, queue, there
 from vse_workbench.claims.results import read_claims
 
 GROUP = "compare"
@@ -13,13 +14,17 @@ GROUP = "compare"
 
 @command
 @click.argument("names", metavar="[CLAIM]...", nargs=-1)
-def main(names: tuple[str, ...]) -> None:
+@click.option("--carry", is_flag=True, help="Only runs that carry older rows to today's code.")
+def main(names: tuple[str, ...], carry: bool) -> None:
     """The runs that the CLAIMs, or all, lack under today's code, in their order, with their cost.
+
+    Runs with the same rank of every query as under older code carry its rows to today's.
 
     Example: vse claims queue knn_sum
     """
     ledger, kept, named = read_claims(names)
-    jobs = queue(ledger, there(Planner(ledger).plans(named)), kept.rows)
+    plans, codes = there(Planner(ledger).plans(named)), carried_codes(runs_again(kept))
+    jobs = (again if carry else queue)(ledger, plans, kept.rows, codes)
     lines = [[job.name, "unknown" if job.minutes is None else f"{job.minutes:.1f}"] for job in jobs]
     click.echo("\n".join(aligned([["run", "minutes"], *lines])))
     click.echo(f"{counted(len(jobs), 'run')}: {cost(jobs)}")

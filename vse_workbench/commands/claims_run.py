@@ -6,7 +6,7 @@ from pipeline.runtime.errors import counted
 from pipeline.runtime.lock import measuring
 from pipeline.runtime.process import say
 from stages.common import command
-from vse_workbench.claims.queue import Planner, cost, there
+from vse_workbench.claims.queue import Planner, again, cost, queue, there
 from vse_workbench.claims.results import State, read_claims, states_of, write_states
 from vse_workbench.claims.runs import Runs, head, run_all
 
@@ -16,7 +16,8 @@ GROUP = "compare"
 @command
 @click.argument("names", metavar="[CLAIM]...", nargs=-1)
 @click.option("--processes", type=click.IntRange(1, 64), default=1, help="Runs at a time.")
-def main(names: tuple[str, ...], processes: int) -> None:
+@click.option("--carry", is_flag=True, help="Only runs that carry older rows to today's code.")
+def main(names: tuple[str, ...], processes: int, carry: bool) -> None:
     """Run what `vse claims queue` prints, on one thread each, and keep it in docs/claims.tsv.
 
     It may be stopped or killed at any time: the same command goes on. A run that fails is printed,
@@ -30,7 +31,8 @@ def main(names: tuple[str, ...], processes: int) -> None:
         keys = frozenset(plan.key for plan in planner.plans(ledger.claims))
         if not kept.states or kept.states[-1].keys != keys:
             write_states(states_of(kept.path), [*kept.states, State(commit, keys)])
-        runs = Runs(planner, there(planner.plans(named)), kept)
+        plans = there(planner.plans(named))
+        runs = Runs(planner, plans, kept, again if carry else queue)
         say(f"{counted(runs.total, 'run')}: {cost(runs.lacking())}")
         run_all(runs, processes, commit)
     say(f"{kept.path}: {counted(len(kept.rows), 'run')}")

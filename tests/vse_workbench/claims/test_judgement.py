@@ -4,10 +4,11 @@ from dataclasses import replace
 from statistics import fmean
 
 import pytest
-from claim_cases import SEEDS, kept, ledger, ranks, row, state
+from claim_cases import SEEDS, content, kept, ledger, ranks, row, state
 
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.claims.judgement import judge_claims
+from vse_workbench.claims.ledger import Ledger
 from vse_workbench.claims.ranks import read_ranks
 from vse_workbench.claims.results import check_rows
 
@@ -46,11 +47,11 @@ def test_an_unmet_premise_decides_before_any_run(tmp_path, needs, notes):
 
 def test_the_newest_code_with_all_seeds_of_both_sides_judges(tmp_path):
     """Runs of other code, settings or corpus stay in the table and are paired with no others."""
-    newer = [replace(one, code="n" * 12, figures=one.figures | {"i2t.r1": 9.0}) for one in WIDE]
+    newer = [replace(one, digest="n" * 12, figures=one.figures | {"i2t.r1": 9.0}) for one in WIDE]
     states = [state(*WIDE, *NARROW), state(*newer, *NARROW, commit="f" * 12)]
     made = judged(tmp_path, [*WIDE, *newer, *NARROW], states)
     assert made.levels == (59, fmean([99, 100, 99]))
-    other = [replace(one, code="n" * 12) for one in NARROW]
+    other = [replace(one, digest="o" * 12) for one in NARROW]
     states[1] = state(*newer[:2], *other, commit="f" * 12)
     made = judged(tmp_path, [*WIDE, *newer[:2], *NARROW, *other], states)
     assert made.levels == (112, fmean([99, 100, 99]))
@@ -77,8 +78,12 @@ def test_a_collapse_is_a_result_that_can_decide(tmp_path):
     for one in lost:
         (found.ranks / one.ranks).unlink()
     (made,) = judge_claims(ledger(), found)
-    assert (made.word, made.notes[0]) == ("holds", "narrow: collapsed, seeds 1, 2, 3")
-    assert made.found.q > 0
+    assert (made.word, made.has_share, made.notes[0]) == (
+        "holds",
+        False,
+        "narrow: collapsed, seeds 1, 2, 3",
+    )
+    assert not made.alone
     both = [replace(one, setting="wide", digest="wide") for one in lost]
     assert judged(tmp_path, [*both, *lost]).word == "collapsed"
     (found.ranks / WIDE[0].ranks).unlink()
@@ -89,6 +94,8 @@ def test_a_collapse_is_a_result_that_can_decide(tmp_path):
 def test_added_seeds_and_another_search_are_refused_by_name():
     with pytest.raises(WorkbenchError, match=r"wide on world, seed 4: .* seeds 1, 2, 3"):
         check_rows(ledger(), [*WIDE, *NARROW, row("wide", 4)])
+    former = Ledger.model_validate(content() | {"former_seeds": [1, 4]})
+    check_rows(former, [*WIDE, *NARROW, row("wide", 4, factor=9.0)])
     search = [
         row("searched", 0, factor=f, val_rsum=v) for f, v in ((0.5, 9.0), (1.0, 9.0), (3.0, 9.0))
     ]
@@ -109,3 +116,63 @@ def test_ranks_come_back_and_other_files_are_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(WorkbenchError, match="not the ranks of a kept run"):
         read_ranks(path)
+
+
+def test_a_withdrawn_claim_says_why_and_its_runs_count_not(tmp_path):
+    made = judged(tmp_path, [*WIDE, *NARROW], withdrawn="It measured the width.")
+    assert (made.label, made.notes, made.found) == ("withdrawn", ["It measured the width."], None)
+
+
+def test_a_premise_of_settings_holds_for_those_that_say_what_they_have(tmp_path):
+    values = content(needs={"power": 4})
+    found = kept(tmp_path, [*WIDE, *NARROW])
+
+    def word(**has):
+        for name, own in has.items():
+            values["settings"][name]["has"] = own
+        (made,) = judge_claims(Ledger.model_validate(values), found)
+        return made.word, made.notes
+
+    assert word() == ("premise not met", ["needs power 4, world has none"])
+    assert word(wide={"power": 1}) == ("premise not met", ["needs power 4, wide has 1"])
+    assert word(wide={"power": 4})[0] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("paper", "word"), [(None, "not comparable"), (30.0, "not comparable"), (9.0, "holds")]
+)
+def test_a_side_that_did_not_train_is_not_compared_unless_the_paper_says_so(tmp_path, paper, word):
+    """Below half of the rsum of the other setting of its model."""
+    weak = [replace(one, figures=one.figures | {"i2t.r1": 5.0, "rsum": 40.0}) for one in NARROW]
+    strong = [replace(one, figures=one.figures | {"rsum": 81.0}) for one in WIDE]
+    published = paper and {"on": "X", "first": [30.0, 20.0], "second": [paper, 5.0]}
+    made = judged(tmp_path, [*strong, *weak], published=published)
+    assert made.word == word
+    said = "narrow: rsum 40.0, below half of wide's 81.0"
+    assert (said in made.notes) == (word == "not comparable")
+    nearer = [replace(one, figures=one.figures | {"rsum": 41.0}) for one in weak]
+    assert judged(tmp_path, [*strong, *nearer], published=published).word == "holds"
+
+
+def test_a_losing_side_at_the_edge_of_its_search_decides_nothing(tmp_path):
+    values = content(first="wide", second="searched")
+    values["search"]["keys"]["vse"] = ["vse.lr"]
+
+    def word(wide, searched):
+        rows = [replace(one, factor=wide) for one in WIDE]
+        rows += [row("searched", seed, 50.0, 50.0, factor=searched) for seed in SEEDS]
+        (made,) = judge_claims(Ledger.model_validate(values), kept(tmp_path, rows))
+        return made.word
+
+    assert word(1.0, 1.0) == word(3.0, 1.0) == "holds"
+    assert word(1.0, 3.0) == word(1.0, 0.5) == "not converged"
+
+
+def test_a_word_of_drawn_scenes_says_so_where_runs_led_to_it(tmp_path):
+    values = content()
+    values["datasets"]["world"]["drawn"] = True
+    found = kept(tmp_path, [*WIDE, *NARROW])
+    (made,) = judge_claims(Ledger.model_validate(values), found)
+    assert (made.word, made.label) == ("holds", "holds on drawn scenes")
+    (made,) = judge_claims(Ledger.model_validate(values), kept(tmp_path, WIDE))
+    assert made.label == "not run"

@@ -109,6 +109,7 @@ def test_leaves_go_into_lists_of_mappings_alone():
         ("claims.wider", {"measure": "speed"}, "claims.wider: measure 'speed' is not in"),
         ("claims.wider", {"datasets": ["moon"]}, "claims.wider: dataset 'moon' is not in"),
         ("claims.wider", {"within": -1.0}, "claims.wider.within: "),
+        ("claims.wider", {"within": 1.0, "at_least": 2.0}, "claims.wider: at_least, within: one"),
         ("claims.wider", {"published": {"on": "x", "first": [1.0, 2.0], "second": []}},
          r"claims.wider: published.second: 0 figures; measure r1 has 2"),
         ("claims.wider", {"published": {"on": "x", "first": [float("nan"), 1], "second": [1, 1]}},

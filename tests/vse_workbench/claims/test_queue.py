@@ -1,6 +1,8 @@
 """What is to be run: digests of settings and code, and the order and cost of what lacks."""
 
+import shutil
 from contextlib import chdir
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -47,6 +49,25 @@ def test_digests_are_of_what_the_stages_read(planner, number):
     assert (before.digest != after.digest, before.code != after.code) == (digest, code)
     model = "dp_rnn" if base == "attending" else "vse"
     assert (before.stage, "train@vse" in before.stages) == (f"evaluate@{model}", model == "vse")
+
+
+def test_the_code_of_a_training_is_apart_from_that_of_its_evaluation(planner, tmp_path):
+    """A source that only evaluate loads changes the code of a run, not that of its training; one of
+    the model changes both."""
+    for name in ("pipeline", "models", "stages", "recipes"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("dvc.yaml", "params.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    edited = {"pipeline/evaluation/hubness.py": False, "models/vse/network.py": True}
+    with chdir(tmp_path):
+        before = Planner(planner.ledger).plan("narrow", "world")
+        for file, is_trained in edited.items():
+            source = Path(file).read_text()
+            Path(file).write_text(source + "\nEDITED = 1\n")
+            after = Planner(planner.ledger).plan("narrow", "world")
+            Path(file).write_text(source)
+            assert after.code != before.code
+            assert (after.trained != before.trained) == is_trained
 
 
 def test_a_setting_that_cannot_be_run_is_named(planner):

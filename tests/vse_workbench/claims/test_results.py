@@ -22,7 +22,7 @@ def test_rows_and_states_come_back(tmp_path):
 
 
 HEAD = "\t".join((*KEYS, "rsum")) + "\n"
-LINE = "wide\tworld\t1\t0.5\td\tc\tx\te\t2.5\t99.5\t4\t7\t30\t\t3.25\n"
+LINE = "wide\tworld\t1\t0.5\td\tc\tx\t\te\t2.5\t99.5\t4\t7\t30\t\t3.25\n"
 
 
 @pytest.mark.parametrize(

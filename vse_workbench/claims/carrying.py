@@ -1,0 +1,82 @@
+"""Code that was changed and computes the same: rows of its states may stand in one pair.
+
+A run that is made again, with the same settings, data, seed and factor under other code, either
+gives every test query the rank that it had, or it does not. Where ENOUGH runs of a list of code
+gave the same, and none another one, the two lists count as one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from vse_workbench.claims.ledger import SEARCHED
+from vse_workbench.claims.ranks import read_ranks
+from vse_workbench.claims.results import COLLAPSED, Kept, Row, Run, State
+
+ENOUGH = 2  # runs of a list of code, made again
+Codes = Mapping[str, str]  # code of rows -> the newest code that counts as the same
+
+
+@dataclass(frozen=True)
+class Again:
+    """A run, and the same one under other code."""
+
+    old: Row
+    new: Row
+    is_same: bool  # the rank of every query
+
+
+def runs_again(kept: Kept) -> list[Again]:
+    """All runs that were made again, in the order of the table."""
+    found = dict[Run, list[Row]]()
+    for row in kept.rows:
+        if row.seed != SEARCHED:  # its ranks are not kept
+            found.setdefault(row.run, []).append(row)
+    pairs = [pair for rows in found.values() for pair in pairwise(rows)]
+    return [Again(old, new, _is_same(kept, old, new)) for old, new in pairs]
+
+
+def carried_codes(runs: Iterable[Again]) -> dict[str, str]:
+    """By the code of older runs the newest one that gives the same; others are left out."""
+    results, order = dict[tuple[str, str], list[bool]](), list[str]()
+    for run in runs:
+        results.setdefault((run.old.code, run.new.code), []).append(run.is_same)
+        order.append(run.new.code)
+    groups = list[set[str]]()
+    for pair, same in results.items():
+        if all(same) and len(same) >= ENOUGH:
+            joined = [group for group in groups if group & set(pair)]
+            groups = [group for group in groups if group not in joined]
+            groups.append(set(pair).union(*joined))
+    codes = dict[str, str]()
+    for group in groups:
+        newest = max(group, key=lambda code: _last(order, code))
+        codes |= dict.fromkeys(sorted(group - {newest}), newest)
+    return codes
+
+
+def _last(order: list[str], code: str) -> int:
+    return max((place for place, each in enumerate(order) if each == code), default=-1)
+
+
+def key_of(row: Row, codes: Codes) -> str:
+    """The settings and the code of a row, as keys_of has them."""
+    return f"{row.digest}.{codes.get(row.code, row.code)}"
+
+
+def keys_of(state: State, codes: Codes) -> frozenset[str]:
+    """The keys of a state, each by the newest code that counts as the same."""
+    parts = (key.partition(".") for key in state.keys)
+    return frozenset(f"{digest}.{codes.get(code, code)}" for digest, _, code in parts)
+
+
+def _is_same(kept: Kept, old: Row, new: Row) -> bool:
+    paths = [kept.ranks / row.ranks for row in (old, new)]
+    if old.outcome == new.outcome == COLLAPSED and not any(path.exists() for path in paths):
+        return True
+    if not all(path.exists() for path in paths):
+        return False
+    a, b = (read_ranks(path).ranks for path in paths)
+    return a.keys() == b.keys() and all(np.array_equal(a[way], b[way]) for way in a)
