@@ -1,8 +1,5 @@
 """Files from outside against the types of their fields: every fault is named by its place."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +19,9 @@ def read_annotations(path: Path, kind: Any, hint: str) -> Any:
     adapter = TypeAdapter(kind)
     text = read_text(path)
     try:
-        with _uncollected():
-            return adapter.validate_json(text, strict=True)
+        return adapter.validate_json(text, strict=True)
     except ValidationError as error:
         raise refusal(path, error, hint) from None
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No search for unreachable objects meanwhile: JSON makes none, and going through all that has
-    been read again and again takes half of the time of a large file."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def read_json_lines(path: Path, kind: Any, hint: str) -> list[Any]:

@@ -14,7 +14,7 @@ from pipeline.dataset.extracted import removed_on_error
 from pipeline.dataset.positives import is_from_corpus, own_pairs, positives_of, read_list
 from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import counted
-from pipeline.runtime.process import say
+from pipeline.runtime.process import say, uncollected
 
 
 def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
@@ -35,7 +35,8 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
     name = options.corpus.positives
     listed = read_list(raw, options.corpus)  # a bad list is named before images are decoded
     with removed_on_error(out):
-        source: Source = READERS.load(dataset)(raw, out, options)
+        with uncollected():
+            source: Source = READERS.load(dataset)(raw, out, options)
         for remark in source.remarks:
             say(remark)
         corpus = checked_corpus(first_captions(source, options.corpus.max_captions), out, options)

@@ -13,6 +13,7 @@ from pipeline.dataset.checks import with_tokens
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import counted, listing
+from pipeline.runtime.process import uncollected
 from pipeline.runtime.text import printable
 from stages.common import command
 
@@ -37,7 +38,7 @@ def main(folder: Path, dataset: str, annotations: str | None, images: str | None
     """
     corpus = CorpusConfig(annotations=annotations, images=images, val_images=0.1, test_images=0.1)
     options = Options(seed=0, corpus=corpus, shapes=ShapesConfig(), look=True)
-    with TemporaryDirectory() as nowhere:
+    with TemporaryDirectory() as nowhere, uncollected():
         source: Source = READERS.load(dataset)(folder, Path(nowhere) / "corpus", options)
     for line in described(source):
         click.echo(line)
