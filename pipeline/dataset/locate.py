@@ -36,6 +36,7 @@ IMAGE_ENDINGS = (
 # MS-COCO's names of 2014, COCO_val2014_000000000042.jpg, whose images the downloads of 2017 have as
 # 000000000042.jpg, divided in another way among the folders.
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
+_WEB = re.compile(r"https?://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -205,7 +206,10 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
 
 
 def _with_slashes(name: str) -> str:
-    """A name as on this machine: slashes, neither a root nor a drive nor `./` in front."""
+    """A name as on this machine: slashes, neither a root nor a drive nor `./` in front, and of an
+    address of the web without what follows its path."""
+    if _WEB.match(name):
+        name = name.partition("?")[0].partition("#")[0]
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if parts and _DRIVE.fullmatch(parts[0]):
         parts = parts[1:]

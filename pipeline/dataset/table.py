@@ -18,7 +18,12 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.dataset.cells import listed_texts
-from pipeline.dataset.columns import CAPTION_COLUMNS, IMAGE_COLUMNS, SPLIT_COLUMNS
+from pipeline.dataset.columns import (
+    CAPTION_COLUMNS,
+    IMAGE_COLUMNS,
+    SPLIT_COLUMNS,
+    plain_name,
+)
 from pipeline.dataset.locate import IMAGE_ENDINGS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, read_text
@@ -81,7 +86,7 @@ def find_form(text: str) -> Form | None:
 
 def _named_form(header: str, separator: str) -> Form | None:
     """The form of a table whose first line names an image and a caption."""
-    names = [name.strip().strip('"').strip().lower() for name in header.split(separator)]
+    names = [plain_name(name) for name in header.split(separator)]
     image = _first_place(names, IMAGE_COLUMNS)
     if len(names) < 2 or image is None:
         return None

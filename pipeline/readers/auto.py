@@ -6,10 +6,17 @@ from typing import NamedTuple
 
 from pipeline.dataset import READERS
 from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.locate import stems_of
+from pipeline.dataset.locate import IMAGE_ENDINGS, stems_of
 from pipeline.dataset.recognise import Found, quality
 from pipeline.dataset.source import Options, Source, require_folder
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.first_bytes import explain
+from pipeline.runtime.text import read_text
+
+LIKELY = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".xlsx", ".xls", ".ods", ".gz", ".zip", ".tar")
+WORKBOOKS = (".xlsx", ".xls", ".ods")
+TEXTS = (".csv", ".tsv", ".txt", ".json", ".jsonl")
+LOOKED_AT = 20  # files in which a reason is looked for
 
 
 class Candidate(NamedTuple):
@@ -44,11 +51,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         candidates = [one for one in candidates if _is_named(one.found, named.rstrip("/"))]
     if not candidates:
         _read_by_name(folder, out, options)
-        raise WorkbenchError(
-            f"{raw}: no captions that a reader knows, among {listing(folder, 5) or 'no files'}",
-            "write captions.txt with lines image,caption there (first line: image,caption); "
-            "docs/datasets.md shows all layouts",
-        )
+        raise _unknown(folder)
     chosen = candidates[0]
     stems = stems_of(folder)
     rivals = [
@@ -82,6 +85,42 @@ def _read_by_name(folder: Folder, out: Path, options: Options) -> None:
         files = folder.matching(*patterns) if patterns else []
         if files:
             READERS.load(name)(folder.root, out, options)
+
+
+def _unknown(folder: Folder) -> WorkbenchError:
+    """Why no reader knows a folder: what is the matter with the files that may hold captions."""
+    files = [file for file in folder if not file.lower().endswith(IMAGE_ENDINGS)]
+    likely = [file for file in files if file.lower().endswith(LIKELY)] or files
+    for file in likely[:LOOKED_AT]:
+        problem = _problem_of(folder.root / file)
+        if problem is not None:
+            return problem
+    images = f"{counted(sum(1 for _ in folder) - len(files), 'image')} and "
+    others = listing(likely, 5) if likely else "no other file"
+    return WorkbenchError(
+        f"{folder.root}: no captions that a reader knows, among {images}{others}",
+        "write captions.txt with lines image,caption there (first line: image,caption); "
+        "docs/datasets.md shows all layouts",
+    )
+
+
+def _problem_of(path: Path) -> WorkbenchError | None:
+    """What keeps a file from being read at all; None for one that is text without captions."""
+    if path.suffix.lower() in WORKBOOKS:
+        return WorkbenchError(
+            f"{path}: a workbook of a spreadsheet program, which is not read",
+            "save its sheet as CSV (UTF-8) beside it",
+        )
+    if not path.is_file():
+        return None
+    problem = explain(path)
+    if problem is not None or path.suffix.lower() not in TEXTS:
+        return problem
+    try:
+        read_text(path)
+    except WorkbenchError as error:
+        return error
+    return None
 
 
 def ranked_candidates(folder: Folder) -> list[Candidate]:

@@ -1,5 +1,6 @@
 """dataset: auto takes the reader whose files lie in the folder."""
 
+import gzip
 import json
 
 import pytest
@@ -57,7 +58,9 @@ def test_what_lies_further_up_has_images_or_splits_outranks(raw, capsys):
 
 
 def test_a_folder_without_captions(raw):
-    with pytest.raises(WorkbenchError, match=r"no captions that a reader knows, among images/a"):
+    with pytest.raises(
+        WorkbenchError, match=r"no captions that a reader knows, among 3 images and no other file"
+    ):
         read_all("auto", raw)
     assert "not a folder" in refusal(read_all, "auto", raw / "captions.txt")
 
@@ -69,3 +72,25 @@ def test_a_named_file_is_read_by_its_own_reader(raw, capsys):
     corpus = read_all("auto", raw, annotations="mine.json")
     assert "dataset: records_json, because of mine.json" in capsys.readouterr().err
     assert set(corpus.captions["text"]) == {f"of {name}" for name in NAMES}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("captions.xlsx", b"PK\3\4", "captions.xlsx: a workbook of a spreadsheet program"),
+        ("mine.csv.gz", gzip.compress(LINES.encode()), "mine.csv.gz: packed by gzip"),
+        ("mine.csv", "image,caption\na.png,caf\xe9\n".encode("latin1"), "line 2: not UTF-8"),
+        ("mine.csv", b"<!DOCTYPE html><html></html>", "mine.csv: a page of HTML"),
+        ("notes.md", b"nothing of use", "among 3 images and notes.md"),
+    ],
+)
+def test_why_no_reader_knows_a_folder(raw, name, content, said):
+    (raw / name).write_bytes(content)
+    assert said in refusal(read_all, "auto", raw)
+
+
+def test_addresses_and_names_of_columns_as_people_write_them(raw):
+    lines = [f"https://example.org/p/{name}?w=10,7,a dog" for name in NAMES]
+    (raw / "My Data.CSV").write_text("\n".join(["Image URL,Some Number,Alt-Text", *lines]))
+    corpus = read_all("auto", raw)
+    assert sorted(corpus.images["image_id"]) == [f"images/{name}" for name in NAMES]
