@@ -21,7 +21,7 @@ def test_ratios_are_medians_of_the_pairs():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["kmeens"], "error: no benchmark kmeens; there are criteria, cross_attention"),
+        (["kmeens"], "error: no benchmark kmeens; there are beside, criteria, cross_attention"),
         (["--page", "no.md", "kmeans"], "error: no.md is no page with the marks <!-- written"),
     ],
 )

@@ -65,7 +65,7 @@ def test_wrong_requests_are_said_plainly(repository):
     Path("dvc.yaml").unlink()
     for file, kind, words in (
         ("r.h5", "scan_npy", "dvc.yaml"),
-        ("corpus/images.parquet", "tsv", "not an HDF5 file"),
+        ("corpus/images.parquet", "tsv", "a parquet file"),
     ):
         assert words in fail(main, repository, file, "--format", kind, "--output", "o")
     set_regions(source="tsv", path=None)
