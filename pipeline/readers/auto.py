@@ -89,6 +89,12 @@ def _read_by_name(folder: Folder, out: Path, options: Options) -> None:
 
 def _unknown(folder: Folder) -> WorkbenchError:
     """Why no reader knows a folder: what is the matter with the files that may hold captions."""
+    if folder.matching("*_ims.npy") and folder.matching("*_caps.txt"):
+        return WorkbenchError(
+            f"{folder.root}: features and captions of VSE++ or SCAN, without photographs",
+            "set raw to a folder with the photographs and dataset_*.json, and "
+            f"image_features.file.path or regions.path to {folder.root} (docs/datasets.md)",
+        )
     files = [file for file in folder if not file.lower().endswith(IMAGE_ENDINGS)]
     likely = [file for file in files if file.lower().endswith(LIKELY)] or files
     for file in likely[:LOOKED_AT]:
