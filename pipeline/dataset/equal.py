@@ -104,8 +104,9 @@ def joined_groups(
     number = sum(map(len, copies))
     shown = listing((" = ".join(images) for images in copies), 3)
     return joined, (
-        f"equal photographs under different names: {number:,} images are {len(copies):,} "
-        f"photographs ({shown}); those of one photograph are one group, in one split",
+        f"equal photographs under different names: {number:,} images are "
+        f"{counted(len(copies), 'photograph')} ({shown}); those of one photograph are one group, "
+        "in one split",
     )
 
 

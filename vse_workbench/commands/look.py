@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import click
 import pandas as pd
 
+from pipeline.corpus.scripts import describe_captions
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset import READERS
 from pipeline.dataset.checks import with_tokens
@@ -59,10 +60,9 @@ def described(source: Source) -> list[str]:
     if absent:
         lines.append(f"not there: {counted(len(absent), 'image')}: {listing(absent, 3)}")
     numbers = captions["image_id"].value_counts()
-    words = captions["tokens"].map(len)
-    lines.append(
-        f"captions: {len(captions):,}, {_range(numbers)} an image, {words.mean():.1f} words each"
-    )
+    lines.append(f"{counted(len(captions), 'caption')}, {_range(numbers)} an image")
+    if len(captions):
+        lines += describe_captions(captions)
     first = captions.head(SHOWN)
     for image_id, text in zip(first["image_id"], first["text"], strict=True):
         lines.append(f"  {printable(image_id)} | {printable(text)[:LONGEST]}")

@@ -1,0 +1,34 @@
+"""`vse look`: what a folder holds, without anything being read into the project."""
+
+from click.testing import CliRunner
+from reader_cases import save_images
+
+from vse_workbench.commands.look import main
+
+
+def look(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_what_a_folder_holds(tmp_path):
+    names = [f"{number}.jpg" for number in range(10)]
+    save_images(tmp_path / "my photos", *names[:9])
+    lines = ["image;caption", *(f"{name};un chien noir" for name in names for _ in range(2))]
+    (tmp_path / "mine.csv").write_text("\n".join(lines))
+    before = sorted(tmp_path.rglob("*"))
+    said = look(tmp_path).output.splitlines()
+    assert said[0] == "dataset: captions_csv, because of mine.csv"
+    assert f"images: 10 (train 8, val 1, test 1) in {tmp_path / 'my photos'}" in said
+    assert "not there: 1 image: 9.jpg" in said
+    assert "20 captions, 2 an image" in said
+    assert "captions: Latin script, 3.0 words each" in said
+    assert said.count("  0.jpg | un chien noir") + said.count("  1.jpg | un chien noir") >= 2
+    assert said[-1] == f"to read it: vse recipe photographs -S raw={tmp_path}"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_without_captions_is_told_so(tmp_path):
+    save_images(tmp_path, "a.jpg")
+    done = look(tmp_path)
+    assert done.exit_code == 1
+    assert "no captions that a reader knows, among 1 image and no other file" in done.output
