@@ -78,7 +78,7 @@ def test_a_named_file_is_read_by_its_own_reader(raw, capsys):
     ("name", "content", "said"),
     [
         ("captions.xlsx", b"PK\3\4", "captions.xlsx: a workbook of a spreadsheet program"),
-        ("mine.csv.gz", gzip.compress(LINES.encode()), "mine.csv.gz: packed by gzip"),
+        ("mine.csv.gz", gzip.compress(LINES.encode(), mtime=0), "mine.csv.gz: packed by gzip"),
         ("mine.csv", "image,caption\na.png,caf\xe9\n".encode("latin1"), "line 2: not UTF-8"),
         ("mine.csv", b"<!DOCTYPE html><html></html>", "mine.csv: a page of HTML"),
         ("notes.md", b"nothing of use", "among 3 images and notes.md"),
