@@ -144,11 +144,11 @@ def test_an_image_is_in_one_split(raw):
 
 
 def test_keys_of_any_name_are_named_by_settings(raw):
-    records = [{"picture": n, "words": texts, "title": "x"} for n, texts in TEXTS.items()]
+    records = [{"bild": n, "words": texts, "title": "x"} for n, texts in TEXTS.items()]
     write(raw, "mine.json", records)
     said = refusal(read_all, "records_json", raw)
-    assert "no records with an image and a caption; it has its records with picture, words" in said
-    corpus = read_all("records_json", raw, image_field="picture", caption_field="words")
+    assert "no records with an image and a caption; it has its records with bild, words" in said
+    corpus = read_all("records_json", raw, image_field="bild", caption_field="words")
     assert texts_of(corpus)["a.jpg"] == TEXTS["a.jpg"]
 
 
