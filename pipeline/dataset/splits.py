@@ -254,8 +254,9 @@ def _held_out(
             break
     if (rest and not waiting) or len(names) < sum(numbers.values()):
         wanted = " and ".join(f"corpus.{kind}_images = {value}" for kind, value in asked.items())
+        together = f" in {counted(len(ranked), 'group')}" if len(ranked) < len(names) else ""
         raise WorkbenchError(
-            f"{wanted}, but raw has {counted(len(names), 'image')} to draw them from"
+            f"{wanted}, but raw has {counted(len(names), 'image')}{together} to draw them from"
             + (" and to train on" if rest else ""),
             "make them smaller in params.yaml",
         )

@@ -38,6 +38,7 @@ MARKED = {
     "vse recipe photographs": "of the reader's folder",
     "vse recipe clip_zero_shot": "of the reader's folder",
     "vse import scores data/features": "of CLIP's vectors, which fit each other",
+    "vse import scores EMBEDDINGS": "of clip-retrieval's folder; test_import_scores.py reads one",
     "vse serve": "waits for browsers; tests/vse_workbench/commands/test_serve.py",
     "pip install": "installs",
     "vse new": "of the reader's own code; tests/vse_workbench/commands/test_new.py",
@@ -91,8 +92,15 @@ def stand_ins(folder: Path) -> dict[str, str]:
     photo = folder / images.loc[split.image_ids[0], "path"]
     shutil.copy(photo, folder / "photo.jpg")
     (folder / "RAW").mkdir(exist_ok=True)
+    (folder / "FOLDER").mkdir(exist_ok=True)
+    lines = ["image,caption"]
+    for name in split.image_ids[:4]:
+        shutil.copy(folder / images.loc[name, "path"], folder / "FOLDER" / name)
+        lines.append(f"{name},a red circle")
+    (folder / "FOLDER/captions.txt").write_text("\n".join(lines))
     return {
         "raw=/path/to/flickr30k": "raw=RAW",
+        "/path/to/folder": "FOLDER",
         "regions.path=DATA/f30k_precomp": "regions.path=RAW",
         "test_00061.jpg#2": "test_00000.jpg#0",
         "my-experiment:vse": "main:vse",
