@@ -60,6 +60,7 @@ def stage_rows(clone: Path, stage: str) -> Iterator[Row]:
     """Two rows of one stage: beside other work against alone, and alone against before."""
     command = prepared(clone, stage)
     alone, beside, before = [], [], []
+    seconds(clone, command)  # compiles the sources of the clone and fills the disk's cache
     for _ in range(RUNS):
         alone.append(seconds(clone, command))
         before.append(seconds(clone, command, own_waiting=True))
