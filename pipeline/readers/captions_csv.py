@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.dataset.described import described_source
+from pipeline.dataset.described import described_source, one_split_each
 from pipeline.dataset.folder import Folder, depth, list_folder
 from pipeline.dataset.recognise import Found, annotation_files, few_files, files_by_split, head
 from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
@@ -74,10 +74,12 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     tables = {file: read_captions(raw / file) for file in found.files}
     splits, remarks = _splits(raw, tables, options)
-    return described_source(raw, options, splits, numbered(tables.values()), remarks=remarks)
+    return described_source(
+        raw, options, splits, with_caption_ids(tables.values()), remarks=remarks
+    )
 
 
-def numbered(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+def with_caption_ids(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """The captions of tables with ids `<image>#<number>`.
 
     Args:
@@ -129,7 +131,12 @@ def _splits(
     if named is None and any((rows["split"] != "").any() for rows in tables.values()):
         return splits_in_column(tables, options.corpus.restval), []
     if named is None and len(tables) > 1:
-        return _splits_of_names(raw, tables), []
+        named_images = (
+            (image, split_in_path(file))
+            for file, rows in tables.items()
+            for image in rows["image"].unique()
+        )
+        return one_split_each(raw, named_images), []
     if named is not None:
         lists = named_split_lists(find_in_raw(raw, named, "corpus.split_files"))
     else:
@@ -169,18 +176,3 @@ def splits_in_column(tables: Mapping[str, pd.DataFrame], restval: str) -> dict[s
     problems.add("images in more than one split", rows["image"][rows["image"].duplicated()])
     problems.raise_if_any("mend the column of splits, or take it out of the table")
     return dict(zip(rows["image"], rows["split"].replace({np.nan: None}), strict=True))
-
-
-def _splits_of_names(raw: Path, tables: Mapping[str, pd.DataFrame]) -> dict[str, str | None]:
-    """The split that the name of an image's table says; WorkbenchError for an image in two."""
-    splits: dict[str, str | None] = {}
-    divided: dict[str, None] = {}
-    for file, rows in tables.items():
-        split = split_in_path(file)
-        for image in rows["image"].unique():
-            if splits.setdefault(image, split) != split:
-                divided[image] = None
-    problems = Problems(f"{raw}: {listing(tables, 3)}")
-    problems.add("images in more than one table", divided)
-    problems.raise_if_any("an image that is trained on must not be tested on: mend the tables")
-    return splits

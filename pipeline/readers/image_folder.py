@@ -17,7 +17,7 @@ from pipeline.dataset.recognise import Found, annotation_files, first_records, h
 from pipeline.dataset.source import Options, Source, require_folder
 from pipeline.dataset.splits import split_in_path
 from pipeline.dataset.table import caption_places, find_form, first_images, read_captions
-from pipeline.readers.captions_csv import numbered, splits_in_column
+from pipeline.readers.captions_csv import splits_in_column, with_caption_ids
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, read_text
 
@@ -84,7 +84,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         split = rows["split"].where(rows["split"] != "", split_in_path(place) or "")
         tables[file] = rows.assign(image=inside, split=split)
     splits = splits_in_column(tables, options.corpus.restval)
-    return described_source(raw, options, splits, numbered(tables.values()))
+    return described_source(raw, options, splits, with_caption_ids(tables.values()))
 
 
 def _read_lines(path: Path) -> pd.DataFrame:

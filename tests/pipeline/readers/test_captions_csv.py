@@ -123,3 +123,11 @@ def test_any_text_is_read_or_refused(tmp_path_factory, header, text):
         return
     lines = [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
     assert len(captions) == len(lines) or '"' in text
+
+
+def test_an_image_in_the_tables_of_two_splits_is_refused(raw):
+    for split, names in {"train": "a.jpg b.jpg", "val": "c.jpg", "test": "b.jpg"}.items():
+        lines = [f"{name},A dog" for name in names.split()]
+        (raw / f"mine_{split}.csv").write_text("\n".join(["image,caption", *lines]))
+    said = refusal(read_all, "captions_csv", raw)
+    assert "images in more than one split (1): 'b.jpg'" in said
