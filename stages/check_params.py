@@ -10,7 +10,7 @@ from pipeline.runtime.named import digests, link_files, named_files
 from pipeline.runtime.yaml_text import COMPLETE, read_yaml
 from stages.code import stage_lists, write_lists
 from stages.common import DIGESTS, NAMED, SOURCES, command, paths
-from stages.params import Params, load_params
+from stages.params import load_params, whole_type
 from stages.registries import check_registries
 
 
@@ -35,7 +35,7 @@ def main(output: Path) -> None:
 def check_keys(values: dict[str, Any], named: set[str]) -> None:
     """Raise WorkbenchError for keys that dvc.yaml names and the file leaves out: DVC does not know
     the defaults, and would miss them at the end of a stage."""
-    lost = [key for key in Params.model_fields if key not in values]
+    lost = [key for key in whole_type().model_fields if key not in values]
     for key in sorted(named):
         section, _, name = key.partition(".")
         if section in values and name.isidentifier() and name not in values[section]:

@@ -10,20 +10,16 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from models.phrases.models import PHRASE_MODELS
+from models.registry import module_of
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
 from stages.common import CODE
 from stages.params import CommonParams
 from stages.registries import chosen_modules
 
-# What a program loads by the name of its item, beside what it imports.
-BY_ITEM = {
-    "train": "models.{}.model",
-    "score": "models.{}.model",
-    "record_attention": "models.{}.attention",
-    "train_phrases": "models.phrases.models.{}",
-    "evaluate_phrases": "models.phrases.models.{}",
-}
+OF_MODELS = ("train", "score", "record_attention")  # programs that load the model of their item
+OF_PHRASES = ("train_phrases", "evaluate_phrases")  # and those that load a model of phrases
 
 
 def write_lists(
@@ -84,7 +80,10 @@ def code_list(sources: Sources, name: str, keys: Collection[str], params: Common
     """The lines of a list: program, model and types of sections, their imports, chosen entries."""
     program, _, item = name.partition("@")
     modules = [f"stages.{program}", "pipeline.runtime.kernels"]
-    modules += [BY_ITEM[program].format(item)] if item else []
+    if program in OF_MODELS:
+        modules.append(module_of(item))
+    elif program in OF_PHRASES:
+        modules.append(PHRASE_MODELS.module(item))
     sections = {key.partition(".")[0] for key in keys} & type(params).model_fields.keys()
     modules += [type(getattr(params, section)).__module__ for section in sections]
     chosen, files = list[str](), list[str]()

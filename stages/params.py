@@ -5,10 +5,12 @@ are reported at once.
 """
 
 import difflib
+import importlib
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -17,13 +19,12 @@ from pydantic_core import ErrorDetails, InitErrorDetails
 
 from models.backbone.params import UNNAMED, ImageFeaturesConfig
 from models.backbone.poolings import POOLINGS
-from models.base.model import Settings
-from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
 from models.ranking import LOSSES, warms_up
 from models.ranking.params import RankingConfig
+from models.registry import load_model, model_names
 from pipeline.dataset import READERS
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.evaluation.criteria import CRITERIA
@@ -60,9 +61,11 @@ from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import CommonTraining, SharedTraining, TrainingConfig
 from pipeline.words.params import VocabularyConfig
 
-if TYPE_CHECKING:  # for annotations alone: check_params does without its libraries
+if TYPE_CHECKING:  # for annotations alone: their libraries take seconds to load
+    from models.base import Run
     from pipeline.inputs.origin import Origin
 
+ROOT = Path(__file__).resolve().parents[1]
 NAMED = ("average_scores", "external", "rerank")  # their keys are names that the user chose
 # What a value must be, by pydantic's name for the error of another type.
 TYPES = {
@@ -266,46 +269,96 @@ class CommonParams(Section):
         own_file = "sentences.encoding: file"
         return Origin("sentences", "encode_sentences", None, params, own_file)
 
-    def model(self, name: str) -> Settings:
-        return Settings(getattr(self, name), self.loss, self.ranking, self.seed)
+
+def model_config(name: str) -> type[Section]:
+    """The type of a model's section of params.yaml; the model's file is imported, and torch."""
+    if (ROOT / "models" / name / "params.py").is_file():  # TODO house: the last of these goes
+        old: type[Section] = importlib.import_module(f"models.{name}.params").CONFIG
+        return old
+    config: type[Section] = load_model(name).Config
+    return config
 
 
-# The whole of params.yaml: a section for every model that there is.
-CONFIGS: dict[str, Any] = {name: (config_of(name), config_of(name)()) for name in model_names()}
-if taken := sorted(set(CONFIGS) & set(CommonParams.model_fields)):
-    raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
-Params = create_model("Params", __base__=CommonParams, **CONFIGS)
-# By model the keys of the section `training` that its own `training` may have.
-INHERITED: dict[str, set[str]] = {
-    name: CommonTraining.model_fields.keys() & type(section.training).model_fields.keys()
-    for name, section in Params.model_construct()
-    if isinstance(getattr(section, "training", None), SharedTraining)
-}
+@cache
+def params_type(models: tuple[str, ...]) -> type[CommonParams]:
+    """The type of params.yaml in which the sections of some models are checked.
+
+    Args:
+        models: Their names, sorted. A section of another model is any mapping: a stage that runs
+            no model imports none, and check_params has checked them all.
+
+    Raises:
+        WorkbenchError: A model has the name of another section.
+    """
+    taken = sorted(set(model_names()) & set(CommonParams.model_fields))
+    if taken:
+        raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
+    fields: dict[str, Any] = {}
+    for name in model_names():
+        if name in models:
+            config = model_config(name)
+            fields[name] = (config, config())
+        else:
+            fields[name] = (dict[str, Any], {})
+    return create_model("Params", __base__=CommonParams, **fields)
 
 
-def default_values() -> dict[str, Any]:
-    """Every key with its default, as params.yaml writes it: in the `training` of a model those that
-    its type sets, first those of this model alone."""
-    whole = Params.model_construct()
+def whole_type() -> type[CommonParams]:
+    """The type of params.yaml in which everything is checked."""
+    return params_type(tuple(model_names()))
+
+
+def inherited_keys(kind: type[CommonParams]) -> dict[str, set[str]]:
+    """By section the keys of the section `training` that its own `training` may have."""
+    return {
+        name: CommonTraining.model_fields.keys() & type(section.training).model_fields.keys()
+        for name, section in kind.model_construct()
+        if isinstance(getattr(section, "training", None), SharedTraining)
+    }
+
+
+def default_values(kind: type[CommonParams] | None = None) -> dict[str, Any]:
+    """Every key with its default, as params.yaml writes it.
+
+    Args:
+        kind: The sections; None for all of them.
+
+    Returns:
+        In the `training` of a model stand the keys that its type sets, first those of this model
+        alone.
+    """
+    kind = kind or whole_type()
+    whole = kind.model_construct()
     values: dict[str, Any] = whole.model_dump(mode="json", context=AS_WRITTEN)
-    for name in INHERITED:
+    for name, inherited in inherited_keys(kind).items():
         training = values[name]["training"]
-        order = sorted(training, key=lambda key: key in INHERITED[name])
+        order = sorted(training, key=lambda key: key in inherited)
         fields = getattr(whole, name).training.model_fields_set
         values[name]["training"] = {key: training[key] for key in order if key in fields}
     return values
 
 
-def filled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections of a params.yaml with the defaults of the keys that they leave out, and, in the
-    `training` of every model, the keys of the section `training` that it does not have itself."""
+def with_defaults(
+    values: Mapping[str, Any], kind: type[CommonParams] | None = None
+) -> dict[str, Any]:
+    """The sections of a params.yaml with what they leave out.
+
+    Args:
+        values: The content of the file.
+        kind: The sections that are checked; None for all.
+
+    Returns:
+        The values with the defaults of their keys and, in the `training` of every model, the keys
+        of the section `training` that it does not have itself.
+    """
+    kind = kind or whole_type()
     whole = dict(values)
-    for name, default in default_values().items():
+    for name, default in default_values(kind).items():
         section = values.get(name)
         if isinstance(section, Mapping) and isinstance(default, Mapping) and name not in NAMED:
             whole[name] = merge(default, section)
     shared = whole.get("training")
-    for name, keys in INHERITED.items():
+    for name, keys in inherited_keys(kind).items():
         section = whole.get(name)
         if isinstance(section, Mapping) and isinstance(shared, Mapping):
             common = {key: value for key, value in shared.items() if key in keys}
@@ -313,13 +366,32 @@ def filled(values: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def load_params(path: Path | str = "params.yaml") -> CommonParams:
-    """Read and validate a params.yaml; WorkbenchError names every wrong key and its value."""
+def load_params(
+    path: Path | str = "params.yaml", models: Collection[str] | None = None
+) -> CommonParams:
+    """Read and validate a params.yaml.
+
+    Args:
+        path: Of the file.
+        models: Those whose sections are read; None for all. Each is imported, and torch with it.
+
+    Raises:
+        WorkbenchError: Names every wrong key and its value.
+    """
+    kind = whole_type() if models is None else params_type(tuple(sorted(models)))
     values = read_yaml(Path(path))
-    if problems := list(find_problems(values)):
+    problems = list(find_problems(values, kind))
+    if problems:
         text = "\n  ".join([f"{path}: {counted(len(problems), 'problem')}", *problems])
         raise WorkbenchError(text, "" if in_queued_run() else UNDO)
-    return Params.model_validate(filled(values))
+    return kind.model_validate(with_defaults(values, kind))
+
+
+def run_of(params: CommonParams) -> "Run":
+    """What all models of a run share, of its params.yaml."""
+    from models.base import Run
+
+    return Run(params.loss, params.ranking.model_dump(), params.seed)
 
 
 def load_for_queries() -> CommonParams:
@@ -329,10 +401,16 @@ def load_for_queries() -> CommonParams:
     return params
 
 
-def find_problems(values: dict[str, Any]) -> Iterator[str]:
-    """Yield one line per problem: first of single keys, then of combinations that can be judged."""
+def find_problems(values: dict[str, Any], kind: type[CommonParams] | None = None) -> Iterator[str]:
+    """Yield one line per problem: first of single keys, then of combinations that can be judged.
+
+    Args:
+        values: The content of a params.yaml.
+        kind: The sections that are checked; None for all.
+    """
+    kind = kind or whole_type()
     try:
-        Params.model_validate(filled(values))
+        kind.model_validate(with_defaults(values, kind))
     except ValidationError as error:
         every = error.errors()
         # a wrong key of the section `training` is wrong in every section that takes it over
@@ -415,7 +493,7 @@ def _may_be_null(location: tuple[int | str, ...]) -> bool:
 
 def _type_at(location: tuple[int | str, ...]) -> Any:
     """The type of the section or key at a place, None where it is not one of a section."""
-    section: Any = Params
+    section: Any = whole_type()
     for part in location:
         if get_origin(section) is dict:  # a section whose keys are names that the user chose
             section = get_args(section)[1]

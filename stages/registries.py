@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
-from models.base.registry import check_models
 from models.phrases.models import PHRASE_MODELS
 from models.ranking import LOSSES
+from models.registry import check_models
 from pipeline.dataset import POSITIVES, READERS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.metrics import FILES as METRIC_FILES

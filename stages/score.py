@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from models.base.registry import model_function, offered
+from models.base import Model
+from models.registry import load_model
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.evaluation.correlation import correlate, sample_rows
 from pipeline.inputs.files import Inputs
@@ -14,14 +15,15 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import settle
 from pipeline.scores.file import SplitScores, write_scores
-from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
+from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile
 from stages.common import command, model_and_inputs, paths, sizes_line
 from stages.params import load_params
 
 SCORED = ("val", "test")
 CORRELATED = 100  # images, as in the figure
-KEPT = ("scores", EMBEDDINGS := "embeddings")
+EMBEDDINGS = "embeddings"
+KEPT = ("scores", EMBEDDINGS)
 
 
 @command
@@ -40,14 +42,19 @@ def main(
     **paths: Path,
 ) -> None:
     """Score both splits with MODEL; its sizes come from the checkpoint, not from params.yaml."""
-    params, scorer = load_params(), model_function(name, "scorer")
+    kind = load_model(name)
+    params = load_params(models=[])
     device = settle(params.runtime)
-    trained = read_checkpoint(checkpoint, name)
-    options = selection(name, trained, shortlist, cut, keep)
     inputs = Inputs(**paths)
-    score = scorer(trained, inputs, device, **options)
+    trained = read_checkpoint(checkpoint, name)
+    model = kind.from_checkpoint(trained, name)
+    options = selection(name, model, shortlist, cut, keep)
+    model.shortlist = options.get("shortlist")
+    data = kind.open_data(model.config, inputs)
+    trained.require(data.identity)
+    model.to(device)
     check_origins(inputs, params.origins())
-    splits = {split: score(split) for split in SCORED}
+    splits = {split: model.score_split(model.scored_split(data, split)) for split in SCORED}
     if keep != EMBEDDINGS:
         splits = {split: replace(s, scores=s.matrix) for split, s in splits.items()}
     described: dict[str, str | int | float] = {
@@ -64,16 +71,26 @@ def main(
 
 
 def selection(
-    name: str, trained: Checkpoint, shortlist: int | None, cut: bool, keep: str | None
+    name: str, model: Model, shortlist: int | None, cut: bool, keep: str | None
 ) -> dict[str, int]:
-    """The shortlist where these weights use one; WorkbenchError for options that do not fit."""
-    if keep is not None and offered(name, "model", "score_vectors") is None:
+    """The shortlist where the weights use one.
+
+    Args:
+        name: Of the model.
+        model: With its weights.
+        shortlist: Images per caption, an option of the command.
+        cut: Whether the shortlist holds without recurrence, too.
+        keep: What is written, an option of the command.
+
+    Raises:
+        WorkbenchError: The model does not take one of these options, or needs one.
+    """
+    if keep is not None and not model.VECTORS:
         raise WorkbenchError(f"model {name!r} does not take the option --keep", "see dvc.yaml")
-    uses_shortlist = offered(name, "model", "uses_shortlist")
-    if (uses_shortlist is None) != (shortlist is None):
-        verb = "needs" if uses_shortlist else "does not take"
+    if (shortlist is not None) != model.SHORTLISTS:
+        verb = "needs" if model.SHORTLISTS else "does not take"
         raise WorkbenchError(f"model {name!r} {verb} the option --shortlist", "see dvc.yaml")
-    if shortlist and uses_shortlist and (cut or uses_shortlist(trained)):
+    if shortlist and (cut or model.uses_shortlist()):
         return {"shortlist": shortlist}
     return {}
 

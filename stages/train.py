@@ -2,16 +2,20 @@
 
 from pathlib import Path
 
-from models.base.registry import model_function
-from models.base.training import train_and_write
+from models.base import train_model
+from models.registry import load_model
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
+from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
+from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.training.curve import curve_tsv
 from pipeline.training.launch import of_several
-from pipeline.training.processes import joined
+from pipeline.training.process_group import process_group
+from pipeline.training.resume import ResumeFolder
 from stages.common import WORK, command, model_and_inputs, paths
-from stages.params import load_params
+from stages.params import load_params, run_of
 
 
 @command
@@ -19,20 +23,47 @@ from stages.params import load_params
 @paths("output", "curve")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
-    params, inputs, prepare = load_params(), Inputs(**paths), model_function(name, "prepare")
-    settings = params.model(name)
-    if of_several("train", name, settings.config, params.runtime.processes):
+    kind = load_model(name)
+    params = load_params(models=[name])
+    config = getattr(params, name)
+    if of_several("train", name, config, params.runtime.processes):
         return
     device = pick_device(params.runtime.device)
     say_quota(params.runtime.threads)
     set_threads(params.runtime.threads)
-    with joined(device):
+    inputs = Inputs(**paths)
+    run = run_of(params)
+    with process_group(device) as processes:
         seed_everything(params.seed)
-        job = prepare(settings, inputs, device)
+        data = kind.open_data(config, inputs)
+        model = kind(config, **data.sizes)
+        model.start(data, run)
+        model.to(device)
         check_origins(inputs, params.origins())
-        runtime = (device, params.runtime.threads, WORK)
-        kept = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
-    say(f"{name}: kept epoch {kept.epoch}, validation rsum {kept.val_rsum:.1f}")
+        used = run.used(name, config, model.unread())
+        resume = ResumeFolder(
+            work=WORK,
+            name=name,
+            params=used,
+            inputs=inputs.digests(),
+            device=device,
+            threads=params.runtime.threads,
+        )
+        processes.check_equal(resume.digests)
+        result = train_model(model, data, run, resume.open, processes, name)
+        description = Description(
+            model=name,
+            architecture=model.architecture(data.sizes),
+            params=used,
+            inputs=data.identity,
+            epoch=result.epoch,
+            val_rsum=result.kept["val_rsum"],
+        )
+        if processes.rank_id == 0:
+            write_text(curve, curve_tsv(result.history))
+            write_checkpoint(output, model.weights(), description)
+            resume.remove()
+    say(f"{name}: kept epoch {result.epoch}, validation rsum {description.val_rsum:.1f}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from models.phrases.models import PHRASE_MODELS
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import NAMED
-from stages.params import Params
+from stages.params import whole_type
 
 # The graph with an item of every group: params.yaml itself has no other programs and no index.
 FOLDER = TemporaryDirectory()
@@ -164,7 +164,7 @@ def test_params_are_those_the_stage_reads(name, item):
         read |= attributes(ROOT / "stages/evaluate.py", "params")
     read.discard("runtime")  # where a run takes place, not what it computes
     read.discard("origins")  # refuses features that do not belong, and computes nothing
-    unknown = read - set(Params.model_fields)
+    unknown = read - set(whole_type().model_fields)
     assert not unknown, f"{name}: params.yaml has no {sorted(unknown)}"
     listed = {param.split(".")[0] for param in stage.get("params", [])}
     assert read == listed, f"{name}: reads {sorted(read)}, dvc.yaml lists {sorted(listed)}"
@@ -213,10 +213,10 @@ def test_every_model_is_in_the_graph():
     values = read_yaml(ROOT / "params.yaml")
     for name in names:
         assert name in values, f"params.yaml has no section {name}"
-        assert Params.model_fields[name].annotation is config_of(name)
+        assert whole_type().model_fields[name].annotation is config_of(name)
     for stage in ("train_phrases", "evaluate_phrases"):
         assert stage_items(stage, GRAPH) == sorted(PHRASE_MODELS), f"items of {stage} in dvc.yaml"
-    assert set(PHRASE_MODELS) <= set(Params.model_fields)
+    assert set(PHRASE_MODELS) <= set(whole_type().model_fields)
 
 
 def test_data_paths_live_in_the_graph_only():
@@ -225,7 +225,7 @@ def test_data_paths_live_in_the_graph_only():
             if file == ROOT / "stages/common.py":
                 continue
             found = [
-                path for path in data_paths(file) if path != Params.model_fields["raw"].default
+                path for path in data_paths(file) if path != whole_type().model_fields["raw"].default
             ]
             assert not found, f"{file.relative_to(ROOT)} names {found}"
 

@@ -14,6 +14,7 @@ from pipeline.scores.file import SplitScores
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.scores.tiles import Tiles, as_tiles
 from pipeline.training.phases import EpochVerdict, Row
+from pipeline.training.trainer import Validation
 
 NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
 PERFECT = 600.0  # rsum
@@ -66,6 +67,35 @@ def largest_of_chance(scores: SplitScores) -> float:
     groups = scores.image_groups, scores.caption_groups
     expected = chance_level(*groups, ROWS)["rsum"]
     return float(min(expected + 2 * chance_deviation(*groups), PERFECT))
+
+
+def validate_retrieval(scores: SplitScores) -> Validation:
+    """What the scores of the validation split say of an epoch: the largest rsum is the best.
+
+    Nearly equal scores are a collapse where rsum is at chance, equal ones where it is no new best.
+
+    Args:
+        scores: Of all its images and captions.
+
+    Returns:
+        The columns of the curve, the score (rsum) and in which way nothing is learnt, if so.
+    """
+    columns = validation_columns(scores)
+    rsum = columns["val_rsum"]
+    spread = columns["val_spread"]
+    is_at_chance = rsum < largest_of_chance(scores)
+    is_collapsed = spread < (NEARLY_EQUAL if is_at_chance else EQUAL)
+    collapsed = (
+        f"the validation scores are nearly equal (standard deviation {spread:.2g}), "
+        f"rsum is {rsum:.1f}"
+    )
+    return Validation(
+        columns=columns,
+        note=f"validation rsum {rsum:.1f}",
+        score=rsum,
+        collapsed=collapsed if is_collapsed else "",
+        unless_better=not is_at_chance,
+    )
 
 
 def judge_retrieval(scores: SplitScores, history: Sequence[Row]) -> EpochVerdict:

@@ -6,16 +6,69 @@ import hashlib
 import io
 import random
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from pipeline.runtime.files import atomic_path
+from pipeline.runtime.code import code_digest
+from pipeline.runtime.files import atomic_path, fingerprint
+from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import say
 
 DIGEST_BYTES = 32
+
+
+class ResumeFolder:
+    """Where one training keeps its unfinished work: a folder for each part that it trains in turn.
+
+    Args:
+        work: Folder of all unfinished work.
+        name: Of the model.
+        params: What decides the weights, of params.yaml.
+        inputs: Digests of what it reads.
+        device: That it runs on.
+        threads: Of the CPU, which decide the last bits.
+    """
+
+    def __init__(
+        self,
+        work: Path,
+        name: str,
+        params: Mapping[str, Any],
+        inputs: Mapping[str, str],
+        device: torch.device,
+        threads: int,
+    ) -> None:
+        decides = {
+            "model": name,
+            "params": params,
+            "inputs": inputs,
+            "source": code_digest(),
+            "torch": torch.__version__,
+            "device": device.type,
+            "threads": threads,
+            "kernels": kernels(),
+        }
+        # digests by what they are of, to say in which way two processes differ
+        self.digests = {what: fingerprint(value=value) for what, value in decides.items()}
+        self.key = fingerprint(**decides)
+        self.folder = work / f"train-{name}-{self.key[:16]}"
+        self.files: list[ResumeFile] = []
+
+    def open(self, part: str) -> "ResumeFile":
+        """The state of a part; "" for a model that is trained as a whole."""
+        folder = self.folder.with_name(f"{self.folder.name}-{part}") if part else self.folder
+        file = ResumeFile(folder, self.key)
+        self.files.append(file)
+        return file
+
+    def remove(self) -> None:
+        """Remove all states: the training is over."""
+        for file in self.files:
+            file.remove()
 
 
 class ResumeFile:

@@ -17,7 +17,7 @@ from pipeline.runtime.repeatable import seed_everything
 from pipeline.scores.file import SplitScores, read_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from stages.evaluate import main as evaluate_stage
-from stages.params import Params, load_params
+from stages.params import load_params, whole_type
 from stages.score import main as score_stage
 from stages.train import main as train_stage
 
@@ -62,7 +62,7 @@ class ModelRuns:
 
     def set_params(self, folder: Path, **changes: Any) -> None:
         """Write params.yaml; changes: keys of the model's section, `__` for a dot, or of others."""
-        others = Params.model_fields.keys() - {"training"}  # the model's own
+        others = whole_type().model_fields.keys() - {"training"}  # the model's own
         named = {
             key if key.split("__")[0] in others else f"{self.name}__{key}": value
             for key, value in (self.params | changes).items()

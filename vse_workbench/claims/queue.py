@@ -17,7 +17,7 @@ from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
 from stages.common import CODE, SOURCES
-from stages.params import Params, default_values, filled, find_problems
+from stages.params import default_values, find_problems, whole_type, with_defaults
 from vse_workbench.claims.carrying import ENOUGH, Codes, key_of
 from vse_workbench.claims.ledger import (
     SEARCHED,
@@ -99,7 +99,8 @@ class Planner:
         stages = _on_the_way(stages, last)
         free = FREE if entry.criterion != "naive" else (*FREE, "inference")
         names = _lists(stages)
-        flat, typed = dict(leaves(params)), Params.model_validate(filled(values))
+        flat = dict(leaves(params))
+        typed = whole_type().model_validate(with_defaults(values))
         read = {
             stage: {key: value for key, value in flat.items()
                     if _is_below(key, body.get("params", ())) and not _is_below(key, free)}

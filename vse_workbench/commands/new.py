@@ -19,7 +19,7 @@ from pipeline.runtime.files import write_text
 from pipeline.runtime.registry import ONE_CLASS, Registry
 from pipeline.sentences.encodings import ENCODINGS
 from stages.common import CODE, command
-from stages.params import Params
+from stages.params import whole_type
 
 GROUP = "settings"
 # By kind: where its files are, what is copied unless --like says, how it is used.
@@ -85,7 +85,7 @@ def _model(name: str, like: str) -> tuple[dict[str, str], str]:
     """The new files of a model, dvc.yaml and params.yaml by path, and how it is used."""
     if like not in model_names():
         raise WorkbenchError(f"--like {like!r}: models are {listing(model_names())}")
-    if name in Params.model_fields or (ROOT / "models" / name).exists():
+    if name in whole_type().model_fields or (ROOT / "models" / name).exists():
         raise WorkbenchError(f"{name!r} is a model or a section of {PARAMS} already")
     texts = {
         f"models/{name}/{file.name}": file.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pipeline.runtime.named as module
 from pipeline.runtime.named import digests, link_files, named_files
 from pipeline.runtime.section import Name, NamesFile, PathOrNone, Section, Weights
-from stages.params import Params
+from stages.params import whole_type
 
 
 class Inner(Section):
@@ -75,7 +75,7 @@ def test_every_key_of_params_yaml_with_a_path_outside_is_marked(monkeypatch):
             elif name.endswith(words) or value in ("detector", "imagenet", "random"):
                 likely.add(key)
 
-    collect(Params(), "")
+    collect(whole_type()(), "")
     choices = {"regions.source", "phrases.proposals.source", "phrases.features.source"}
     assert likely - inside - choices == {"dp_rnn.vectors"} | {
         key for key in likely if key.endswith("word_vectors")

@@ -1,0 +1,124 @@
+"""Which models there are: no list names them, their files do.
+
+A model is a file of this folder, or the `model.py` of a folder in it, that holds one class with the
+attribute NEEDS, a models.base.Model. What there is, is read from the sources; a model is imported
+only when it is asked for.
+"""
+
+import ast
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.registry import parsed, relative
+
+if TYPE_CHECKING:
+    from models.base import Model
+
+FOLDER = Path(__file__).resolve().parent
+MARK = "NEEDS"  # the attribute that makes a class a model
+SHARED = ("base", "registry", "phrases")  # files of this folder that are no model
+
+
+def model_files() -> dict[str, Path]:
+    """The file of every model by its name, sorted."""
+    files = {file.stem: file for file in FOLDER.glob("*.py")}
+    files |= {file.parent.name: file for file in FOLDER.glob("*/model.py")}
+    names = sorted(name for name in files if name not in SHARED and not name.startswith("_"))
+    return {name: files[name] for name in names}
+
+
+def model_names() -> list[str]:
+    """The names of all models, sorted."""
+    return list(model_files())
+
+
+def check_models() -> None:
+    """Raise WorkbenchError for a file that holds no model, or more than one."""
+    for name in model_names():
+        class_name(name)
+
+
+def class_name(name: str) -> str:
+    """The name of a model's class, read from its source.
+
+    Args:
+        name: Of the model.
+
+    Raises:
+        WorkbenchError: There is no such model, its file is no Python, or it holds none or several.
+    """
+    file = _file_of(name)
+    classes = [node for node in parsed(file).body if isinstance(node, ast.ClassDef)]
+    models = [node for node in classes if _is_marked(node)]
+    if not models:
+        raise WorkbenchError(
+            f"{relative(file)}: holds no model: no class has {MARK}",
+            "write a class Model with Config, NEEDS, embed_images and embed_captions "
+            "(docs/extending.md)",
+        )
+    if len(models) > 1:
+        names = " and ".join(node.name for node in models)
+        raise WorkbenchError(
+            f"{relative(file)}, line {models[1].lineno}: holds the models {names}",
+            "give every model a file of its own",
+        )
+    return models[0].name
+
+
+def _is_marked(node: ast.ClassDef) -> bool:
+    """Whether a class sets NEEDS in its body."""
+    targets = []
+    for statement in node.body:
+        if isinstance(statement, ast.Assign):
+            targets += statement.targets
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            targets.append(statement.target)
+    return any(isinstance(target, ast.Name) and target.id == MARK for target in targets)
+
+
+def _file_of(name: str) -> Path:
+    files = model_files()
+    if name not in files:
+        raise WorkbenchError(f"model {name!r}: allowed are {', '.join(files)}")
+    return files[name]
+
+
+def module_of(name: str) -> str:
+    """The dotted name of the module that holds a model; WorkbenchError for an unknown one."""
+    file = _file_of(name)
+    return f"models.{name}" if file.parent == FOLDER else f"models.{name}.model"
+
+
+def load_model(name: str) -> "type[Model]":
+    """The class of a model, its file imported.
+
+    Args:
+        name: Of the model.
+
+    Raises:
+        WorkbenchError: There is no such model, or its file does not hold one.
+    """
+    from models.base import Model
+
+    expected = class_name(name)
+    kind = getattr(importlib.import_module(module_of(name)), expected)
+    file = relative(_file_of(name))
+    if not issubclass(kind, Model):
+        raise WorkbenchError(
+            f"{file}: {expected} has {MARK}, but is no models.base.Model",
+            f"write class {expected}(Model)",
+        )
+    if not hasattr(kind, "Config"):
+        raise WorkbenchError(
+            f"{file}: {expected} has no Config, the type of its section of params.yaml",
+            "write Config = Config in the class (docs/extending.md)",
+        )
+    return kind
+
+
+def models_that(can: Callable[[Any], bool]) -> list[str]:
+    """The names of the models whose class fulfils a condition, all imported."""
+    return [name for name in model_names() if can(load_model(name))]
