@@ -38,7 +38,8 @@ def model_names() -> list[str]:
 def check_models() -> None:
     """Raise WorkbenchError for a file that holds no model, or more than one."""
     for name in model_names():
-        class_name(name)
+        if not (FOLDER / name / "params.py").is_file():  # TODO house: not ported yet
+            class_name(name)
 
 
 def class_name(name: str) -> str:
