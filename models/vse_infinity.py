@@ -89,7 +89,7 @@ class VSEInfinity(Model):
         """
         captions: CaptionKind
         if config.words == "transformer":
-            captions = TokenStates(files.required("states"))
+            captions = TokenStates(files.states, files.encoder)
         else:
             captions = CaptionWords(files.text)
         return RetrievalData(files, ImageRegions(files.features, in_memory), captions)

@@ -7,42 +7,51 @@ import numpy as np
 import torch
 
 from pipeline.attention.pairs import OPTIONAL, PairAttention
+from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.batches import Split
-from pipeline.inputs.regions import RegionRows
-from pipeline.inputs.sources import TokenRows
+from pipeline.inputs.data import CaptionWords, RegionRows, RetrievalData
+from pipeline.inputs.regions import require_boxes
+from pipeline.inputs.split import Regions, Words, to_device
 from pipeline.runtime.errors import WorkbenchError
 
-# features (1, R, D), positions (1, R, 4), counts (1,), and word ids (1, T), lengths (1,) to a
-# models.attention.reader.AttentionView
-View = Callable[..., Any]
+View = Callable[[Regions, Words], Any]  # of one image and one caption to models.base.AttentionView
 
 
 class AttentionReader:
-    """Looks at any image and any caption of a split, of regions with boxes, through a model."""
+    """Looks at any image and any caption of a split, of regions with boxes, through a model.
 
-    def __init__(
-        self,
-        view: View,
-        split: Split,
-        words: Sequence[list[str]],
-        vocabulary: Vocabulary,
-        device: torch.device,
-    ) -> None:
-        assert isinstance(split.images, RegionRows)
-        self.view, self.split, self.regions = view, split, split.images
-        self.words, self.vocabulary, self.device = words, vocabulary, device
+    Args:
+        view: A model's `attention`.
+        data: What the model reads: regions and words.
+        split: train, val or test.
+        device: Of the model.
+
+    Raises:
+        WorkbenchError: The regions have no boxes.
+    """
+
+    def __init__(self, view: View, data: RetrievalData, split: str, device: torch.device) -> None:
+        require_boxes(data.images.file, "a picture of attention")
+        self.view = view
+        self.split = data.split(split)
+        assert isinstance(self.split.images, RegionRows)
+        assert isinstance(data.captions, CaptionWords)
+        self.regions = self.split.images
+        self.captions = data.captions
+        tokens = in_split(load_captions(data.files.captions), split)["tokens"]
+        self.words = [shown_words(words, data.captions.vocabulary) for words in tokens]
+        self.device = device
 
     def __call__(self, image_id: str, caption_id: str) -> PairAttention:
         """The attention in a pair; WorkbenchError for ids that the split does not have."""
         caption = _place(self.split.caption_ids, caption_id, "caption")
         read = self.split.captions(np.array([caption]))
-        return self._pair(image_id, caption_id, self.words[caption], *read)
+        return self._pair(image_id, caption_id, self.words[caption], read)
 
     def of_words(self, image_id: str, words: Sequence[str]) -> PairAttention:
         """The attention in an image and the words of any text, whose id is "query"."""
-        read = TokenRows([self.vocabulary.encode(words)])(np.array([0]))
-        return self._pair(image_id, "query", shown_words(words, self.vocabulary), *read)
+        shown = shown_words(words, self.captions.vocabulary)
+        return self._pair(image_id, "query", shown, self.captions.encode([words]))
 
     @torch.inference_mode()
     def _pair(
@@ -50,13 +59,13 @@ class AttentionReader:
         image_id: str,
         caption_id: str,
         words: list[str],
-        tokens: torch.Tensor,
-        lengths: torch.Tensor,
+        caption: Any,
     ) -> PairAttention:
         row = np.array([_place(self.split.image_ids, image_id, "image")])
-        regions = self.regions(row).to(self.device)
-        view = self.view(regions.tensors, (tokens.to(self.device), lengths))
-        file, stored = self.regions.features, self.regions.rows[row]
+        regions = to_device(self.regions(row), self.device)
+        view = self.view(regions, to_device(caption, self.device))
+        file = self.regions.file
+        stored = self.regions.rows[row]
         width, height = file.read(stored, "sizes")[0].tolist()
         optional = {name: getattr(view, name) for name in OPTIONAL}
         return PairAttention(

@@ -31,6 +31,7 @@ from pipeline.inputs.split import (
     fitting_pairs,
 )
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
+from pipeline.runtime.files import sha256_file
 from pipeline.storage.checkpoint import feature_identity
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
@@ -248,8 +249,18 @@ class CaptionKind(Protocol):
         """Which words of a text the model knows."""
         ...
 
-    def describe_unknown(self, words: Sequence[str]) -> str:
-        """What happens to the words of a text that are not known, for a note."""
+    @property
+    def reader(self) -> str:
+        """What reads a text, for a message: the vocabulary, say."""
+        ...
+
+    def notes(self, words: Sequence[str], unknown: Sequence[str]) -> list[str]:
+        """What the user should know of how a text is read.
+
+        Args:
+            words: Of the text.
+            unknown: Those that are not known, each once.
+        """
         ...
 
     def encode(self, texts: Sequence[Sequence[str]]) -> Captions:
@@ -329,9 +340,19 @@ class CaptionWords:
         """Which words of a text are in the vocabulary."""
         return [Vocabulary.UNK not in self.vocabulary.encode([word]) for word in words]
 
-    def describe_unknown(self, words: Sequence[str]) -> str:
-        """That they are read as <unk>."""
-        return f"not in the vocabulary, read as <unk>: {', '.join(words)}"
+    @property
+    def reader(self) -> str:
+        """The vocabulary."""
+        return "the vocabulary"
+
+    def notes(self, words: Sequence[str], unknown: Sequence[str]) -> list[str]:
+        """That unknown words are read as <unk>.
+
+        Args:
+            words: Of the text.
+            unknown: Those that are not in the vocabulary, each once.
+        """
+        return [f"not in the vocabulary, read as <unk>: {', '.join(unknown)}"] if unknown else []
 
     def encode(self, texts: Sequence[Sequence[str]]) -> Captions:
         """The word ids of texts."""
@@ -389,10 +410,20 @@ class SentenceVectors:
         known: list[bool] = (counts > 0).tolist()
         return known
 
-    def describe_unknown(self, words: Sequence[str]) -> str:
-        """That they are left out."""
+    @property
+    def reader(self) -> str:
+        """The encoder by its name."""
+        return f"the sentence encoder {self.encoder.name}"
+
+    def notes(self, words: Sequence[str], unknown: Sequence[str]) -> list[str]:
+        """That unknown words are left out.
+
+        Args:
+            words: Of the text.
+            unknown: Those that the encoder does not read, each once.
+        """
         kinds = "unknown or stop words" if self.encoder.name == "tfidf" else "unknown words"
-        return f"{kinds}, left out: {', '.join(words)}"
+        return [f"{kinds}, left out: {', '.join(unknown)}"] if unknown else []
 
     def encode(self, texts: Sequence[Sequence[str]]) -> Captions:
         """The vectors of texts, rounded as the corpus's were, so that a caption of the corpus finds
@@ -406,27 +437,37 @@ class TokenStates:
     """Captions as the states of a transformer's tokens.
 
     Args:
-        path: The file that encode_tokens has written.
+        path: The file that encode_tokens has written; None for queries alone.
+        encoder: Of queries: the transformer, as encode_tokens has written it.
 
     Raises:
-        WorkbenchError: It holds no states.
+        WorkbenchError: There is no such file, or it holds no states.
     """
 
     ENCODER: tuple[str, str] | None = ("encode_tokens", "encoder")
 
-    def __init__(self, path: Path) -> None:
-        self.file = GroupFile(path)
+    def __init__(self, path: Path | None, encoder: Path | None = None) -> None:
         self.encoder: Any = None
+        if encoder is not None:
+            if not encoder.is_file():
+                text = f"{encoder}: no such file"
+                raise WorkbenchError(text, "make it again with: dvc repro encode_tokens")
+            self._digest = sha256_file(encoder)
+            return
+        if path is None:
+            raise WorkbenchError("this model needs the option --states", "see dvc.yaml")
+        self.file = GroupFile(path)
         if "tokens" not in self.file.layouts:
             raise WorkbenchError(
                 f"{self.file.path}: made with vse_infinity.words: gru, it has no token states",
                 "make it again with: dvc repro encode_tokens",
             )
+        self._digest = str(self.file.attributes.get("weights_sha256"))
 
     @property
     def identity(self) -> dict[str, str]:
         """The digest of the transformer."""
-        return {TOKEN_ENCODER: str(self.file.attributes.get("weights_sha256"))}
+        return {TOKEN_ENCODER: self._digest}
 
     @cached_property
     def rows(self) -> StateRows:
@@ -473,9 +514,19 @@ class TokenStates:
         known: list[bool] = (counts > 0).tolist()
         return known
 
-    def describe_unknown(self, words: Sequence[str]) -> str:
-        """That they are left out."""
-        return f"unknown words, left out: {', '.join(words)}"
+    @property
+    def reader(self) -> str:
+        """The encoder by its name."""
+        return f"the sentence encoder {self.encoder.name}"
+
+    def notes(self, words: Sequence[str], unknown: Sequence[str]) -> list[str]:
+        """That unknown words are left out.
+
+        Args:
+            words: Of the text.
+            unknown: Those that the transformer does not read, each once.
+        """
+        return [f"unknown words, left out: {', '.join(unknown)}"] if unknown else []
 
     def encode(self, texts: Sequence[Sequence[str]]) -> Captions:
         """The states of texts, rounded as the stored ones were."""

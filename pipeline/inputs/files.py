@@ -16,6 +16,7 @@ class Inputs:
     network: Path | None = None  # the one behind the image features
     classes: Path | None = None  # of the instance loss
     states: Path | None = None  # of the captions' tokens
+    encoder: Path | None = None  # of queries alone: what their texts go through
 
     def required(self, field: str) -> Path:
         """An artefact that not every model reads; WorkbenchError when it was not given."""
