@@ -126,7 +126,8 @@ def _pair(file: GroupFile, group: str) -> RankedPair:
     width, height, place, is_true = file.array(group, "numbers").tolist()
     names = ["weights", "boxes", *(name for name in OPTIONAL if name in file.names(group))]
     arrays: dict[str, Any] = {name: file.array(group, name) for name in names}
-    words, (score,) = file.texts(group, "words"), file.array(group, "score").tolist()
+    words = file.texts(group, "words")
+    (score,) = file.array(group, "score").tolist()
     size = width, height
     attention = PairAttention(image_id, caption_id, words, score, size=size, **arrays)
     return RankedPair(attention, place, bool(is_true))

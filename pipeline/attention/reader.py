@@ -30,8 +30,12 @@ class AttentionReader:
         device: torch.device,
     ) -> None:
         assert isinstance(split.images, RegionRows)
-        self.view, self.split, self.regions = view, split, split.images
-        self.words, self.vocabulary, self.device = words, vocabulary, device
+        self.view = view
+        self.split = split
+        self.regions = split.images
+        self.words = words
+        self.vocabulary = vocabulary
+        self.device = device
 
     def __call__(self, image_id: str, caption_id: str) -> PairAttention:
         """The attention in a pair; WorkbenchError for ids that the split does not have."""
@@ -56,7 +60,8 @@ class AttentionReader:
         row = np.array([_place(self.split.image_ids, image_id, "image")])
         regions = self.regions(row).to(self.device)
         view = self.view(regions.tensors, (tokens.to(self.device), lengths))
-        file, stored = self.regions.features, self.regions.rows[row]
+        file = self.regions.features
+        stored = self.regions.rows[row]
         width, height = file.read(stored, "sizes")[0].tolist()
         optional = {name: getattr(view, name) for name in OPTIONAL}
         return PairAttention(

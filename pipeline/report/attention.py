@@ -19,10 +19,15 @@ from pipeline.storage.groups import GroupFile
 
 TILE = 132  # largest width and height of a word's picture on the page, pixels
 WHOLE = 264  # of the picture with the order of the objects
-SHEET_TILE, SHEET_WHOLE, SHEET_WIDTH = 220, 460, 1180  # of a drawing in a file of its own
+SHEET_TILE = 220  # of a drawing in a file of its own
+SHEET_WHOLE = 460
+SHEET_WIDTH = 1180
 DARKEST = 0.3  # share of its light that a pixel keeps where nothing was attended to
-FIRST, LAST = (255, 224, 70), (70, 60, 200)  # colours of the first and the last object
-INK, SOFT, BAR = "#1c2024", "#5a6370", "#1f6fb2"
+FIRST = (255, 224, 70)  # colours of the first and the last object
+LAST = (70, 60, 200)
+INK = "#1c2024"
+SOFT = "#5a6370"
+BAR = "#1f6fb2"
 
 
 def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[dict[str, Any]]:
@@ -54,7 +59,8 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[s
     whole: the image with its boxes in order; weighed: with their weights, None where all are alike;
     share: of a word, of the largest in the similarity, None where all are alike; text: for a reader
     who does not see the picture."""
-    maps, image = pair.attention, open_rgb(path)
+    maps = pair.attention
+    image = open_rgb(path)
     words = []
     for row, (word, share) in enumerate(zip(maps.words, _shares(maps), strict=True)):
         picture = data_uri(lit(image, maps, row, TILE))
@@ -67,11 +73,13 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[s
 def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
     """A sheet for a file of its own: the title, the image with its boxes, a picture per word."""
     image = open_rgb(path)
-    font, small = ImageFont.load_default(24), ImageFont.load_default(16)
+    font = ImageFont.load_default(24)
+    small = ImageFont.load_default(16)
     lines = textwrap.wrap(printable(title), 84)
     whole = numbered(image, pair, SHEET_WHOLE)
     wholes = [whole] if pair.region_weights is None else [whole, weighed(image, pair, SHEET_WHOLE)]
-    columns, step = SHEET_WIDTH // (SHEET_TILE + 14), SHEET_TILE + 14
+    columns = SHEET_WIDTH // (SHEET_TILE + 14)
+    step = SHEET_TILE + 14
     tiles = [lit(image, pair, row, SHEET_TILE) for row in range(len(pair.words))]
     high = max(tile.height for tile in tiles) + 50
     top = 24 + 32 * len(lines)
@@ -85,7 +93,8 @@ def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.I
         sheet.paste(picture, (14, top + (whole.height + 22) * number))
     _explain(draw, pair, (28 + whole.width, top), small)
     for row, (tile, share) in enumerate(zip(tiles, _shares(pair), strict=True)):
-        left, upper = 14 + step * (row % columns), below + high * (row // columns)
+        left = 14 + step * (row % columns)
+        upper = below + high * (row // columns)
         sheet.paste(tile, (left, upper))
         draw.text((left, upper + tile.height + 4), printable(pair.words[row]), INK, small)
         if share is not None:
@@ -128,7 +137,8 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
 
 def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
     """The image with all boxes; with an order, coloured and numbered by it, first on top."""
-    count, marks = len(pair.boxes), [(box, 0.0, "") for box in range(len(pair.boxes))]
+    count = len(pair.boxes)
+    marks = [(box, 0.0, "") for box in range(len(pair.boxes))]
     if pair.order is not None:
         places = enumerate(pair.order.tolist())
         marks = [(box, index / max(1, count - 1), str(index + 1)) for index, box in places]
@@ -152,7 +162,8 @@ def _labelled(
 ) -> Image.Image:
     """marks: number of a box, colour from FIRST (0) to LAST (1), label; the first on top."""
     small = fitted(image, side)
-    draw, boxes = ImageDraw.Draw(small), _scaled(pair, small)
+    draw = ImageDraw.Draw(small)
+    boxes = _scaled(pair, small)
     font = ImageFont.load_default(max(11, side // 24))
     for box, shade, _ in reversed(marks):
         _frame(draw, boxes[box], _between(shade), max(1, side // 150))
@@ -160,7 +171,8 @@ def _labelled(
     for box, shade, label in marks:
         if label:
             left, top, right, bottom = boxes[box]
-            middle, step = ((left + right) / 2, (top + bottom) / 2), side / 17
+            middle = ((left + right) / 2, (top + bottom) / 2)
+            step = side / 17
             taken.append(free_place(middle, taken, 1.2 * step, step))
             left, top, right, bottom = draw.textbbox(taken[-1], label, font, anchor="mm")
             colour = _between(shade)

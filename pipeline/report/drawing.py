@@ -17,9 +17,13 @@ from pipeline.report.colours import COLOURS
 # A first start reports that fonts are being looked up; the figures' texts use the page's font.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
-TEXT, RULE, TRUE, OTHER = "#010101", "#010102", "#010103", "#010104"
+TEXT = "#010101"
+RULE = "#010102"
+TRUE = "#010103"
+OTHER = "#010104"
 DASHES = ((), (7, 2), (7, 2, 2, 2), (2, 2))  # points
-WIDTH, HEIGHT = 380, 240  # points, which are the units of the SVG
+WIDTH = 380  # points, which are the units of the SVG
+HEIGHT = 240
 
 PLAIN: dict[Any, Any] = {  # of all pictures, those of analyses and claims, too
     "svg.fonttype": "none",

@@ -17,16 +17,24 @@ SMALL = (300, 180)  # points
 
 def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Markup:
     """rsum of each model with its interval, a line per row, the first on top."""
-    said, heights = [], range(len(rows), 0, -1)
+    said = []
+    heights = range(len(rows), 0, -1)
     with figure(WIDTH, 46 + 21 * len(rows)) as drawn:
         axes = drawn.subplots()
         for height, row in zip(heights, rows, strict=True):
-            rsum, shade = row.figures["rsum"], colour(numbers[row.model])
+            rsum = row.figures["rsum"]
+            shade = colour(numbers[row.model])
             if row.interval:
                 axes.plot(row.interval, [height, height], color=shade, solid_capstyle="butt")
             axes.plot(rsum, height, "o", color=shade, markersize=7)
-            axes.annotate(f"{rsum:.1f}", (1, height), (6, 0), ("axes fraction", "data"),
-                          "offset points", va="center")  # fmt: skip
+            axes.annotate(
+                f"{rsum:.1f}",
+                (1, height),
+                (6, 0),
+                ("axes fraction", "data"),
+                "offset points",
+                va="center",
+            )
             said.append(f"{row.label} {rsum:.1f}, {interval_text(row.interval)}")
         axes.set_yticks(list(heights), [row.label for row in rows])
         axes.set_ylim(0.4, len(rows) + 0.6)
@@ -99,8 +107,15 @@ def _turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> No
     for epoch, phase in curve.turns.items():
         axes.axvline(epoch - 0.5, color=colour(number), linestyle=":", linewidth=1)
         anchor = (epoch - 0.5, height), (-2, 4 - 8 * height), ("data", "axes fraction")
-        axes.annotate(whose + phase, *anchor, "offset points", fontsize=8, rotation=90,
-                      ha="right", va=("bottom", "top")[height])  # fmt: skip
+        axes.annotate(
+            whose + phase,
+            *anchor,
+            "offset points",
+            fontsize=8,
+            rotation=90,
+            ha="right",
+            va=("bottom", "top")[height],
+        )
 
 
 def logarithmic(axes: Axes) -> None:

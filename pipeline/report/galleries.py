@@ -33,8 +33,10 @@ _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, Any]:
     """A query for the page. rank: of its best true item; ranked: how many items were; truth: the
     best true item if it is beyond the hits."""
-    (own_ids, own_groups, own_entry), (ids, groups, entry) = queries, items
-    query, rank = int(hits.queries[row]), int(hits.ranks[row])
+    own_ids, own_groups, own_entry = queries
+    ids, groups, entry = items
+    query = int(hits.queries[row])
+    rank = int(hits.ranks[row])
     ranked = zip(hits.items[row].tolist(), hits.scores[row].tolist(), strict=True)
     *first, best = [
         {

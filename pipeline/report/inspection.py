@@ -112,7 +112,13 @@ def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]
 def statistics(path: Path, layout: Layout) -> dict[str, float]:
     """Minimum, maximum, mean and std of the finite numbers of a dataset; how many are not finite,
     and how many rows are all zeros. In one pass over blocks (Chan et al. 1983, eq. 2.1)."""
-    count, mean, squares, low, high, not_finite, zero_rows = 0, 0.0, 0.0, np.inf, -np.inf, 0, 0
+    count = 0
+    mean = 0.0
+    squares = 0.0
+    low = np.inf
+    high = -np.inf
+    not_finite = 0
+    zero_rows = 0
     for block in _blocks(path, layout):
         flat = block.reshape(len(block), -1).astype(np.float64)
         zero_rows += int((flat == 0).all(axis=1).sum())
@@ -124,7 +130,9 @@ def statistics(path: Path, layout: Layout) -> dict[str, float]:
         total = count + values.size
         squares += values.var() * values.size + difference**2 * count * values.size / total
         mean += difference * values.size / total
-        count, low, high = total, min(low, values.min()), max(high, values.max())
+        count = total
+        low = min(low, values.min())
+        high = max(high, values.max())
     if count == 0:
         low = high = mean = squares = np.nan
     std = float(np.sqrt(squares / max(count, 1)))
@@ -134,7 +142,8 @@ def statistics(path: Path, layout: Layout) -> dict[str, float]:
 
 def attribute_lines(attributes: Attributes) -> str:
     """Attributes as YAML, JSON text (params) unfolded."""
-    yaml, text = YAML(), io.StringIO()
+    yaml = YAML()
+    text = io.StringIO()
     yaml.width = 1000
     yaml.dump(_unfolded(attributes), text)
     return text.getvalue()

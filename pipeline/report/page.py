@@ -80,7 +80,8 @@ def build_page(
     attended = {path.stem: path for path in files.attention}
     read = {path.stem: read_curve(path) for path in files.curves}
     curves = {name: curve for name, curve in read.items() if curve}
-    images, captions = load_images(files.images), load_captions(files.captions)
+    images = load_images(files.images)
+    captions = load_captions(files.captions)
     shelf = Shelf(images, captions)
     criteria = list(dict.fromkeys(name for result in results for name in result.criteria))
     models = [
@@ -122,7 +123,8 @@ def _model(
     record = result.record
     shelf.check(result.ranks, record.image_ids, record.caption_ids)
     findings = read_findings(result.ranks)
-    weights, separated = findings.source.get("checkpoint_sha256"), findings.separation
+    weights = findings.source.get("checkpoint_sha256")
+    separated = findings.separation
     return {
         "name": result.name,
         "number": number,
@@ -160,7 +162,8 @@ def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
 
 def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
     """Texts of the whole page, its style and its script, and the digest that permits the script."""
-    images, captions = len(results[0].record.image_ids), len(results[0].record.caption_ids)
+    images = len(results[0].record.image_ids)
+    captions = len(results[0].record.caption_ids)
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
     return {

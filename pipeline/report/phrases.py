@@ -47,7 +47,8 @@ def _read(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
     rows = phrases.loc[file.ids].copy()
     for name in ("boxes", "truth"):
         rows[name] = list(file.load(name))
-    rows["rank"], rows["overlap"] = file.load("ranks"), file.load("overlaps")
+    rows["rank"] = file.load("ranks")
+    rows["overlap"] = file.load("overlaps")
     return rows
 
 
@@ -90,12 +91,15 @@ def with_boxes(
     """An image with boxes (x1, y1, x2, y2 in its pixels), `side` pixels on its longer side."""
     scale = side / max(image.size)
     width, height = (max(1, round(length * scale)) for length in image.size)
-    drawn, line = image.resize((width, height)), max(3, side // 130)
+    drawn = image.resize((width, height))
+    line = max(3, side // 130)
 
     def add(target: Image.Image, box: Sequence[float], colour: str) -> None:
         left, top, right, bottom = (edge * scale for edge in box)
-        left, top = max(0.0, left), max(0.0, top)
-        right, bottom = min(width - 1, right), min(height - 1, bottom)
+        left = max(0.0, left)
+        top = max(0.0, top)
+        right = min(width - 1, right)
+        bottom = min(height - 1, bottom)
         pen = ImageDraw.Draw(target)
         pen.rectangle((left, top, right, bottom), outline="white", width=line + 1)  # seen anywhere
         if left + 1 < right - 1 and top + 1 < bottom - 1:

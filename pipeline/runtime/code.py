@@ -38,7 +38,8 @@ class Sources:
     imports between processes, by the digest of the bytes; None: nothing is kept."""
 
     def __init__(self, root: Path = ROOT, memory: Path | None = None) -> None:
-        self.root, self.memory = root, memory
+        self.root = root
+        self.memory = memory
         self._known = self._remembered()
         self._used: dict[str, list[Any]] = {}
         self._by_file: dict[str, list[Any]] = {}
@@ -148,8 +149,11 @@ def code_digest(root: Path = ROOT) -> str:
 @cache
 def _digest_of(root: Path, loaded: frozenset[str]) -> str:
     sources = Sources(root)
-    modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-               for file in loaded - LEFT_OUT if not file.endswith("params.py")]  # fmt: skip
+    modules = [
+        file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for file in loaded - LEFT_OUT
+        if not file.endswith("params.py")
+    ]
     lines = (f"{file} {sources.digest(file)}" for file in sources.closure(modules))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -184,8 +188,11 @@ def _form(node: Any, modules: set[str], words: bool) -> Any:
         modules.update({node.module, *(f"{node.module}.{name.name}" for name in node.names)})
     words = words and not isinstance(node, ast.Raise)
     fields = ((name, value) for name, value in ast.iter_fields(node) if name not in WITHOUT)
-    return type(node).__name__, [(name, _form(value, modules, words)) for name, value in fields
-                                 if value is not None and value != []]  # fmt: skip
+    return type(node).__name__, [
+        (name, _form(value, modules, words))
+        for name, value in fields
+        if value is not None and value != []
+    ]
 
 
 def _says_nothing(node: ast.AST) -> bool:

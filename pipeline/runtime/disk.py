@@ -30,7 +30,8 @@ def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -
     """The system's refusal of `needed` bytes for `path`, as a message; raises all other errors."""
     if error.errno is None:  # a library's own, no refusal of the system
         raise error
-    named, number = path or error.filename, error.errno
+    named = path or error.filename
+    number = error.errno
     reason = error.strerror or os.strerror(number)
     if named is None:
         return WorkbenchError(f"while reading or writing: {reason}", HINTS.get(number, ""))

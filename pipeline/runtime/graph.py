@@ -31,8 +31,9 @@ def stage_of(item: str, stages: tuple[str, ...], graph: Path = GRAPH) -> str:
     for stage in stages:
         if item in items[stage]:
             return stage
-    lists = [f"stage {stage} of {graph} has {listing(names)}"
-             for stage, names in items.items() if names]  # fmt: skip
+    lists = [
+        f"stage {stage} of {graph} has {listing(names)}" for stage, names in items.items() if names
+    ]
     raise WorkbenchError(f"model {item!r}: {'; '.join(lists) or f'{graph} has none'}")
 
 
@@ -40,7 +41,8 @@ def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> 
     """A stage as DVC reads it (cmd, deps, params, outs). item: of a stage with `foreach`."""
     from dvc.exceptions import DvcException
 
-    resolver, name = _resolver(graph), stage if item is None else f"{stage}@{item}"
+    resolver = _resolver(graph)
+    name = stage if item is None else f"{stage}@{item}"
     if not resolver.has_key(name):
         if item is None:
             raise WorkbenchError(f"{graph}: no stage {stage!r}")

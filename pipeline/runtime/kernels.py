@@ -64,11 +64,15 @@ def notes(not_used: list[str], choice: Choice, cpu: Path = CPU) -> list[str]:
     """What a user must know of the kernels, a line each. not_used: what `fix_kernels` returned."""
     lines = []
     if not_used:
-        lines.append(f"{', '.join(not_used)} of the environment is not used: runtime.kernels of "
-                     "params.yaml chooses")  # fmt: skip
+        lines.append(
+            f"{', '.join(not_used)} of the environment is not used: runtime.kernels of "
+            "params.yaml chooses"
+        )
     if choice == "portable" and not has_avx2(cpu):
-        lines.append("this processor is no x86-64 with AVX2: results are close to those of other "
-                     "machines, not equal")  # fmt: skip
+        lines.append(
+            "this processor is no x86-64 with AVX2: results are close to those of other "
+            "machines, not equal"
+        )
     return lines
 
 

@@ -34,7 +34,8 @@ def read_recipe(folder: Path, name: str) -> Recipe:
     """A recipe; WorkbenchError when there is none of that name or its file is none."""
     path = find_recipe(folder, name)
     settings = read_yaml(path)
-    targets, more = settings.pop(TARGETS, []), settings.pop(WITH, {})
+    targets = settings.pop(TARGETS, [])
+    more = settings.pop(WITH, {})
     names = [item for item in targets if isinstance(item, str)] if isinstance(targets, list) else []
     if names != targets or not all(map(STAGE.fullmatch, names)):
         raise WorkbenchError(
@@ -68,17 +69,22 @@ def applied(
     values = merge(merge(defaults, kept), changes)
     problems = list(find_problems(values))
     if problems:
-        raise WorkbenchError("with these settings params.yaml would be wrong:\n  "
-                             + "\n  ".join(problems), "params.yaml was left as it is")  # fmt: skip
+        raise WorkbenchError(
+            "with these settings params.yaml would be wrong:\n  " + "\n  ".join(problems),
+            "params.yaml was left as it is",
+        )
     text = rewritten(params.read_bytes().decode("utf-8"), values, str(params))
     return text, list(_differences(before, values))
 
 
 def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = "") -> Iterator[str]:
     for key in [*after, *(key for key in before if key not in after)]:
-        name, old, new = f"{prefix}{key}", before.get(key, ...), after.get(key, ...)
+        name = f"{prefix}{key}"
+        old = before.get(key, ...)
+        new = after.get(key, ...)
         if _is_phases(old) and _is_phases(new):
-            old, new = dict(enumerate(old)), dict(enumerate(new))
+            old = dict(enumerate(old))
+            new = dict(enumerate(new))
         if isinstance(old, dict) and isinstance(new, dict):
             yield from _differences(old, new, f"{name}.")
         elif old != new:

@@ -41,7 +41,8 @@ def plain_yaml(text: str, where: str, hint: str = "") -> Any:
 
 @lru_cache(maxsize=16)  # a command reads dvc.yaml up to ten times, at 70 ms each
 def _parsed(text: str) -> Any:
-    yaml, depth = YAML(typ="safe", pure=True), 0
+    yaml = YAML(typ="safe", pure=True)
+    depth = 0
     for bracket in re.findall(r"[][{}]", text):
         depth = max(depth + (1 if bracket in "[{" else -1), 0)
         if depth > MAX_OPEN:

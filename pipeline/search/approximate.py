@@ -67,14 +67,16 @@ def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
 
 
 def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int) -> Any:
-    (number, width), code = vectors.shape, parameters.code_bytes
+    number, width = vectors.shape
+    code = parameters.code_bytes
     if width % code:
         allowed = [str(n) for n in range(1, width + 1) if width % n == 0]
         raise WorkbenchError(
             f"search.ivf_pq.code_bytes = {code}: must divide the width of the embeddings, {width}",
             f"set it to one of {listing(allowed)}",
         )
-    lists, quantiser = parameters.lists or round(math.sqrt(number)), faiss.IndexFlatIP(width)
+    lists = parameters.lists or round(math.sqrt(number))
+    quantiser = faiss.IndexFlatIP(width)
     sizes = width, lists, code, CODE_BITS
     index = faiss.IndexIVFPQ(quantiser, *sizes, faiss.METRIC_INNER_PRODUCT)
     for clustering in (index.cp, index.pq.cp):

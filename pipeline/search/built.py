@@ -35,21 +35,25 @@ def write_indexes(
     the other kind; `exact` names sets with too few vectors, which exact search takes."""
     from threadpoolctl import threadpool_limits
 
-    file, parameters = GroupFile(scores), settings.parameters
+    file = GroupFile(scores)
+    parameters = settings.parameters
     if file.attributes.get("model") != model:
         raise WorkbenchError(f"{scores}: not scores of {model}")
     made_from = {name: str(file.attributes.get(name, "")) for name in MADE_FROM}
     (folder / NAME).unlink(missing_ok=True)  # an earlier build's would describe half of this one
-    parts, exact = list[dict[str, Any]](), list[str]()
+    parts = list[dict[str, Any]]()
+    exact = list[str]()
     for split in sorted(file.layouts):
         weights = made_from["checkpoint_sha256"]
         sides = {kind: read_index(scores, split, kind, weights) for kind in KINDS}
         for kind, other in zip(KINDS, reversed(KINDS), strict=True):
-            name, side = f"{split}_{kind}", sides[kind]
+            name = f"{split}_{kind}"
+            side = sides[kind]
             if len(side.ids) < needed(parameters):
                 exact.append(name)
                 continue
-            path, (number, width) = folder / f"{name}.faiss", side.embeddings.shape
+            path = folder / f"{name}.faiss"
+            number, width = side.embeddings.shape
             write(build(side.embeddings, parameters, seed), path)
             index = replace(side, nearest=opened(path, parameters))
             others = sides[other].embeddings  # some of which recall is measured with
@@ -112,7 +116,9 @@ class BuiltIndexes:
     """A folder of `write_indexes`; WorkbenchError if it does not fit score file or settings."""
 
     def __init__(self, folder: Path, scores: Path, model: str, settings: SearchConfig) -> None:
-        self.folder, self.file, self.settings = folder, GroupFile(scores), settings
+        self.folder = folder
+        self.file = GroupFile(scores)
+        self.settings = settings
         self.remedy = f"build it again: dvc repro build_index@{model}"
         said = self._read(folder / NAME)
         wanted = {"model": model, "index": settings.index}

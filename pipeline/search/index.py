@@ -104,7 +104,8 @@ class Catalogue:
     """The tables of a corpus, looked up by ids: what that takes of a million rows is made once."""
 
     def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
-        self.images, self.captions = images, captions
+        self.images = images
+        self.captions = captions
         keys = {"image": images["image_id"], "caption": captions["caption_id"]}
         self._keys = {kind: pd.Index(ids) for kind, ids in keys.items()}
 
@@ -127,9 +128,11 @@ def find_hits(
     names = [index.ids[row] for row in rows]
     if kind == "caption":
         captions = catalogue.rows("caption", names)
-        pictures, texts = captions["image_id"].tolist(), captions["text"].tolist()
+        pictures = captions["image_id"].tolist()
+        texts = captions["text"].tolist()
     else:
-        pictures, texts = names, catalogue.first_captions.reindex(names, fill_value="").tolist()
+        pictures = names
+        texts = catalogue.first_captions.reindex(names, fill_value="").tolist()
     paths = catalogue.rows("image", pictures)["path"].tolist()
     columns = zip(scores[rows].tolist(), names, texts, paths, strict=True)
     return [Hit(rank, *values) for rank, values in enumerate(columns, start=1)]
@@ -138,7 +141,8 @@ def find_hits(
 def lines(hits: Sequence[Hit]) -> Iterator[str]:
     """Aligned lines for a terminal: rank, score, id and text, control characters made visible."""
     names = [printable(hit.name) for hit in hits]
-    places, width = len(str(len(hits))), max(map(len, names), default=0)
+    places = len(str(len(hits)))
+    width = max(map(len, names), default=0)
     for hit, name in zip(hits, names, strict=True):
         text = f'"{printable(" ".join(hit.text.split()))}"' if hit.text else ""
         yield f"{hit.rank:>{places + 1}} {hit.score:7.3f}  {name:<{width}}  {text}".rstrip()

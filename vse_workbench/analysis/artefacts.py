@@ -23,12 +23,17 @@ SELDOM = 0.01  # share of the captions that a word must be left out of to be dra
 
 def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
     """separation.json, .tsv, .png: S and the distributions P and Q of the models, by label."""
-    separations, overlaps, tables = {}, {}, []
+    separations = {}
+    overlaps = {}
+    tables = []
     for label, split in scores.items():
         sep = separation(split.scores, split.image_groups, split.caption_groups)
-        true, others, separations[label] = int(sep.true.sum()), int(sep.others.sum()), sep
+        true = int(sep.true.sum())
+        others = int(sep.others.sum())
+        separations[label] = sep
         overlaps[label] = {"overlap": sep.overlap, "true_pairs": true, "other_pairs": others}
-        edges, (p, q) = np.linspace(sep.low, sep.high, len(sep.true) + 1), sep.densities
+        edges = np.linspace(sep.low, sep.high, len(sep.true) + 1)
+        p, q = sep.densities
         columns = {"low": edges[:-1], "high": edges[1:], "true": p, "others": q}
         tables.append(pd.DataFrame({"label": label} | columns))
     write_json(folder / "separation.json", overlaps)

@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from pipeline.report.drawing import PLAIN
 from pipeline.runtime.files import atomic_path
 
-TRUE, OTHER, FAINT = "#0a5fa5", "#c8501e", "#8a8a8a"  # told apart also by colour-blind readers
+TRUE = "#0a5fa5"  # told apart also by colour-blind readers
+OTHER = "#c8501e"
+FAINT = "#8a8a8a"
 SERIES = (TRUE, OTHER, "#2a7d46", "#7b4fa3")
 DPI = 150
 UNDATED = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}

@@ -54,7 +54,8 @@ def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
 def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> None:
     """Mean drops of words left out at least `least` times: the `most` largest and smallest."""
     often = words[words["times"] >= least]
-    upper, lower = often.head(most), often.iloc[most:].tail(most)
+    upper = often.head(most)
+    lower = often.iloc[most:].tail(most)
     sides = [("largest drops", upper, TRUE), ("smallest drops", lower, FAINT)]
     sides = [side for side in sides if len(side[1])]
     with picture(path, 4.2 * len(sides), 1.2 + 0.26 * max(len(upper), 2)) as drawn:
@@ -87,7 +88,8 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
         middle.set(ylabel="validation rsum")
         for axes in others:  # what is classified (Zheng et al. 2020, figure 8)
             for number, (label, shares) in enumerate(curve.errors.items()):
-                shade, style = SERIES[number % len(SERIES)], ("o-", "s--")[number % 2]
+                shade = SERIES[number % len(SERIES)]
+                style = ("o-", "s--")[number % 2]
                 axes.plot(curve.epochs, shares, style, markersize=3, color=shade, label=label)
             axes.legend(frameon=False)
             axes.set(ylabel="classification error", ylim=(-0.03, 1.03))

@@ -19,7 +19,8 @@ def correlations(
     scores: Mapping[str, SplitScores], features: Path, count: int, seed: int
 ) -> tuple[dict[str, Correlation], list[str]]:
     """Correlations by label, of features and of embeddings, and the `count` images drawn for it."""
-    first, file = next(iter(scores.values())), FeatureFile(features)
+    first = next(iter(scores.values()))
+    file = FeatureFile(features)
     ids = [first.image_ids[row] for row in sample_rows(len(first.image_ids), count, seed)]
     by_label = {FEATURES: correlate(file.read(file.rows(ids)), ids)}
     for label, split in scores.items():

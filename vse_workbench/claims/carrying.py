@@ -40,7 +40,8 @@ def runs_again(kept: Kept) -> list[Again]:
 
 def carried_codes(runs: Iterable[Again]) -> dict[str, str]:
     """By the code of older runs the newest one that gives the same; others are left out."""
-    results, order = dict[tuple[str, str], list[bool]](), list[str]()
+    results = dict[tuple[str, str], list[bool]]()
+    order = list[str]()
     for run in runs:
         results.setdefault((run.old.code, run.new.code), []).append(run.is_same)
         order.append(run.new.code)

@@ -93,8 +93,10 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     # Benjamini and Hochberg (1995): of those at or below LEVEL at most LEVEL are false discoveries
     values = stats.false_discovery_control([p for *_, p in judged]) if judged else ()
     for (cell, effect, _), p in zip(judged, values, strict=True):
-        region, interest = cell.claim.region, POINTS * len(ledger.signs(cell.claim))
-        cell.corrected, cell.family = float(p), len(judged)
+        region = cell.claim.region
+        interest = POINTS * len(ledger.signs(cell.claim))
+        cell.corrected = float(p)
+        cell.family = len(judged)
         cell.word = decided(effect.mean, effect.low, effect.high, p, region, interest)
         open_ones = open_sides(cell.word, effect.mean, region)
         if any(_is_at_edge(ledger, cell.used[side][0]) for side in open_ones):
@@ -104,13 +106,16 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
 
 def _judged(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgement:
     """One claim on one dataset before the correction: `undecided` where it has a p value."""
-    claim, paper = cell.claim, ledger.published(cell.claim)
+    claim = cell.claim
+    paper = ledger.published(cell.claim)
     cell.published = paper[0] - paper[1] if paper else None
     cell.is_drawn = ledger.datasets[cell.dataset].drawn
     if claim.withdrawn:
-        cell.word, cell.notes = WITHDRAWN, [claim.withdrawn]
+        cell.word = WITHDRAWN
+        cell.notes = [claim.withdrawn]
     elif not is_tried(ledger, claim, cell.dataset):
-        cell.word, cell.notes = PREMISE, unmet(ledger, claim, cell.dataset)
+        cell.word = PREMISE
+        cell.notes = unmet(ledger, claim, cell.dataset)
     else:
         _counted_runs(ledger, cell, kept, codes)
     if cell.used[0]:
@@ -121,16 +126,23 @@ def _judged(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgem
 def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> None:
     """Give a cell the runs of the newest state that has all seeds of both sides, or say what is
     lacking under the newest one."""
-    claim, notes = cell.claim, list[str]()
-    signs, sides, seeds = ledger.signs(claim), (claim.first, claim.second), seeds_of(ledger, claim)
+    claim = cell.claim
+    notes = list[str]()
+    signs = ledger.signs(claim)
+    sides = (claim.first, claim.second)
+    seeds = seeds_of(ledger, claim)
     for state in reversed(kept.states or [State("", frozenset())]):
         keys = keys_of(state, codes)
-        here = [row for row in kept.rows
-                if row.dataset == cell.dataset and key_of(row, codes) in keys]  # fmt: skip
+        here = [
+            row for row in kept.rows if row.dataset == cell.dataset and key_of(row, codes) in keys
+        ]
         runs = {(row.setting, row.seed): row for row in here if signs.keys() <= row.figures.keys()}
         lost = {side: [seed for seed in seeds if (side, seed) not in runs] for side in sides}
-        lacking = [f"{side} lacks {claim.measure} of seeds {listing(missing, 20)}"
-                   for side, missing in lost.items() if missing]  # fmt: skip
+        lacking = [
+            f"{side} lacks {claim.measure} of seeds {listing(missing, 20)}"
+            for side, missing in lost.items()
+            if missing
+        ]
         first, second = ([runs[side, s] for s in seeds if s not in lost[side]] for side in sides)
         if len({row.corpus for row in (*first, *second)}) > 1:
             lacking.append("the sides have no corpus in common")
@@ -150,9 +162,12 @@ def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> 
 
 def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     """The numbers of a cell that has its runs, and its word where that needs no correction."""
-    signs, used = ledger.signs(cell.claim), [*cell.used[0], *cell.used[1]]
-    values = [[sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
-              for side in cell.used]  # fmt: skip
+    signs = ledger.signs(cell.claim)
+    used = [*cell.used[0], *cell.used[1]]
+    values = [
+        [sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
+        for side in cell.used
+    ]
     reached = [[_reached(row, kept) for row in side] for side in cell.used]
     by_image = image_differences(list(zip(*reached, strict=True)), signs)
     q = 0.0 if by_image is None else shared_deviation(by_image) / math.sqrt(by_image.shape[1])
@@ -162,7 +177,8 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     cell.has_share = _is_clear_of_chance(cell, reached[1], signs)
     cell.found = over_seeds(cell.differences, q)
     collapsed = [row for row in used if row.outcome == COLLAPSED]
-    early, untrained = [row for row in used if not row.has_converged], _untrained(ledger, cell)
+    early = [row for row in used if not row.has_converged]
+    untrained = _untrained(ledger, cell)
     cell.notes += [*_endings([*collapsed, *early]), *_edges(ledger, used), *_own(ledger, cell)]
     if early or len(collapsed) == len(used):
         cell.word = NOT_CONVERGED if early else COLLAPSED
@@ -170,7 +186,8 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
         cell.word = NOT_COMPARABLE
         cell.notes.append(untrained)
     else:
-        cell.word, cell.p = "undecided", p_value(cell.differences, q, cell.claim.region)
+        cell.word = "undecided"
+        cell.p = p_value(cell.differences, q, cell.claim.region)
 
 
 def _reached(row: Row, kept: Kept) -> Reached:
@@ -192,7 +209,8 @@ def _is_clear_of_chance(cell: Judgement, second: Sequence[Reached], signs: Itera
 def _untrained(ledger: Ledger, cell: Judgement) -> str:
     """Which of two settings of a model did not train, as text; "" for none, and where the paper
     says so of its own."""
-    sides, paper = (cell.claim.first, cell.claim.second), ledger.published(cell.claim)
+    sides = (cell.claim.first, cell.claim.second)
+    paper = ledger.published(cell.claim)
     if len({resolved(ledger, side).model for side in sides}) > 1:
         return ""
     rows = [*cell.used[0], *cell.used[1]]
@@ -220,8 +238,11 @@ def _endings(rows: Iterable[Row]) -> list[str]:
 def _edges(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
     """Settings whose search chose the first or the last of its factors: others may be better."""
     settings = {row.setting: row for row in rows}
-    return [f"{name}: its search ended at its edge, factor {row.factor:g}"
-            for name, row in settings.items() if _is_at_edge(ledger, row)]  # fmt: skip
+    return [
+        f"{name}: its search ended at its edge, factor {row.factor:g}"
+        for name, row in settings.items()
+        if _is_at_edge(ledger, row)
+    ]
 
 
 def _is_at_edge(ledger: Ledger, row: Row) -> bool:

@@ -40,27 +40,42 @@ def made_row(
 ) -> Row:
     """The row of a finished run, whose ranks are written. has_ended: by a collapse, so that it has
     no scores."""
-    plan, criterion = job.plan, job.plan.criterion
+    plan = job.plan
+    criterion = job.plan.criterion
     if has_ended and plan.stage.startswith(LOCALISING):
         raise WorkbenchError("a training of phrases has collapsed: its chance level is not known")
     images, captions = (_file(folder, "compare", name) for name in ("images", "captions"))
     tables = load_images(images), load_captions(captions)
-    groups, epochs = tables[0].set_index("image_id")["group"], (0.0, 0, 0, 0)
+    groups = tables[0].set_index("image_id")["group"]
+    epochs = (0.0, 0, 0, 0)
     tested = [groups[in_split(table, "test")["image_id"]] for table in tables]
     chance = chance_level(tested[0], tested[1])
     results = rounded(chance) | {"separation": 100.0}
     if not has_ended:
         metrics = json.loads(_file(folder, plan.stage, "metrics").read_bytes())
-        results, epochs = metrics[criterion], _epochs(folder, plan)
+        results = metrics[criterion]
+        epochs = _epochs(folder, plan)
     measured = {key: float(value) for key, value in leaves(results) if key in FIGURES}
     figures = {key: value for key, value in measured.items() if math.isfinite(value)}
     at_chance = figures.get("rsum", math.inf) < NEAR_CHANCE * chance["rsum"]
     digests = [images_digest(tables[0]), captions_digest(tables[1])]
     if plan.stage.startswith(LOCALISING):
         digests += map(sha256_file, sorted(_file(folder, plan.stage, "phrases").glob("*.parquet")))
-    row = Row(plan.setting, plan.dataset, job.seed, job.factor or 1.0, plan.digest,
-              fingerprint(tables=digests)[:12], plan.code, plan.trained, commit,
-              round(minutes, 1), *epochs, COLLAPSED if at_chance else "", figures)  # fmt: skip
+    row = Row(
+        plan.setting,
+        plan.dataset,
+        job.seed,
+        job.factor or 1.0,
+        plan.digest,
+        fingerprint(tables=digests)[:12],
+        plan.code,
+        plan.trained,
+        commit,
+        round(minutes, 1),
+        *epochs,
+        COLLAPSED if at_chance else "",
+        figures,
+    )
     if job.seed != SEARCHED and not has_ended:
         by = "naive" if criterion == FEATURES else criterion
         write_ranks(kept.ranks / row.ranks, _ranks(folder, plan, by))
@@ -97,7 +112,9 @@ def epochs_of_phase(
     learning rate fell early, and all others trained."""
     phases = curve["phase"].where(curve["phase"].isin(list(allowed)), loss)
     own = curve[phases == phases[kept - 1]]
-    best, last, most = int((own.index < kept).sum()), len(own), allowed.get(phases[kept - 1], 0)
+    best = int((own.index < kept).sum())
+    last = len(own)
+    most = allowed.get(phases[kept - 1], 0)
     is_whole = most and own["ended"].iloc[-1] == "epochs"  # CCA has no such column
     return best, last, min(last, most) if is_whole else most
 

@@ -15,8 +15,16 @@ from pipeline.runtime.section import Count, Name, Positive, Section, one_of
 from pipeline.runtime.yaml_text import read_yaml
 
 # of models of retrieval, what their metrics files have beside, and of models of phrases
-BESIDE = ("separation", "correlation", "in_shortlist.i2t", "in_shortlist.t2i",
-          "hubs.i2t.none", "hubs.i2t.ten", "hubs.t2i.none", "hubs.t2i.ten")  # fmt: skip
+BESIDE = (
+    "separation",
+    "correlation",
+    "in_shortlist.i2t",
+    "in_shortlist.t2i",
+    "hubs.i2t.none",
+    "hubs.i2t.ten",
+    "hubs.t2i.none",
+    "hubs.t2i.ten",
+)
 PHRASE_FIGURES = ("phrases.r1", "phrases.r5", "phrases.r10", "phrases.map")
 FEATURES = "features"  # as a criterion: figures of what a model is given
 FIGURES = (*(".".join(column.keys) for column in COLUMNS), *BESIDE, *PHRASE_FIGURES)
@@ -114,7 +122,8 @@ class Ledger(Section):
 
     def published(self, claim: Claim) -> list[float]:
         """The paper's measure of first and second setting; [] for a claim without figures."""
-        signs, paper = self.signs(claim).values(), claim.published
+        signs = self.signs(claim).values()
+        paper = claim.published
         sides = [paper.first, paper.second] if paper else []
         return [sum(s * value for s, value in zip(signs, side, strict=True)) for side in sides]
 
@@ -183,7 +192,8 @@ def setting_params(
 ) -> dict[str, Any]:
     """The params.yaml of a setting: defaults, the dataset's recipe and values, the setting's, the
     dataset's `over`, the factor of the search."""
-    setting, where = resolved(ledger, name), ledger.datasets[dataset]
+    setting = resolved(ledger, name)
+    where = ledger.datasets[dataset]
     params = copy.deepcopy(dict(defaults))
     if where.recipe is not None:
         params = merge(params, read_recipe(recipes, where.recipe).settings)
@@ -203,7 +213,8 @@ def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
         if shared in params.get("training", ()):  # the model's own value of it
             params[section]["training"].setdefault(shared)
         for part in key.split("."):
-            holder, index = node, int(part) if isinstance(node, list) else part
+            holder = node
+            index = int(part) if isinstance(node, list) else part
             node = holder[index]
         holder[index] = value
     except (KeyError, IndexError, TypeError, ValueError):

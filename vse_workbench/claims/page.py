@@ -32,7 +32,8 @@ LABELS = [
 LEVEL_FIGURES = ("i2t.r1", "t2i.r1", "rsum")
 TOP = {"r1": 1, "r5": 5, "r10": 10}
 PUBLISHED_IMAGES = 1000  # of the papers' test splits, or more
-BEGIN, END = "<!-- claims -->\n", "<!-- /claims -->\n"  # around README's line
+BEGIN = "<!-- claims -->\n"  # around README's line
+END = "<!-- /claims -->\n"
 
 
 def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> str:
@@ -84,7 +85,8 @@ def sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
     """How many cells have each verdict."""
     labels = Counter(cell.label for cell in cells)
     parts = [f"{label} {labels[label]}" for label in LABELS if labels[label]]
-    tried, datasets = len({cell.name for cell in cells}), len({cell.dataset for cell in cells})
+    tried = len({cell.name for cell in cells})
+    datasets = len({cell.dataset for cell in cells})
     return (
         f"{tried} of {len(ledger.claims)} claims have a verdict on {counted(datasets, 'dataset')}. "
         f"Verdicts of {counted(len(cells), 'cell')}, each a claim on a dataset: {', '.join(parts)}."
@@ -184,6 +186,7 @@ def _example(cells: Sequence[Judgement]) -> dict[str, Any]:
         return {"example": None}
     n = len(cell.differences)
     t = float(stats.t.ppf(0.975, n - 1))
-    seeds, images = t * cell.found.s / math.sqrt(n), 1.96 * cell.found.q
+    seeds = t * cell.found.s / math.sqrt(n)
+    images = 1.96 * cell.found.q
     parts = {"t": t, "seeds": seeds, "images": images, "half": math.hypot(seeds, images)}
     return {"example": cell} | parts

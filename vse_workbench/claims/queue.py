@@ -62,7 +62,8 @@ class Planner:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.defaults, self.lists = default_values(), stage_lists(read_yaml(GRAPH))
+        self.defaults = default_values()
+        self.lists = stage_lists(read_yaml(GRAPH))
         self.sources = Sources(Path.cwd(), SOURCES)
         self.plan = cache(self._plan)
 
@@ -83,7 +84,8 @@ class Planner:
 
     def _plan(self, setting: str, dataset: str) -> Plan:
         """The plan of a setting; the data need not be there."""
-        entry, params = resolved(self.ledger, setting), self.params(setting, dataset)
+        entry = resolved(self.ledger, setting)
+        params = self.params(setting, dataset)
         values = without_data(params)
         if problems := "\n  ".join(find_problems(values)):
             raise WorkbenchError(f"claims.yaml, setting {setting} on {dataset}:\n  {problems}")
@@ -99,16 +101,24 @@ class Planner:
         stages = _on_the_way(stages, last)
         free = FREE if entry.criterion != "naive" else (*FREE, "inference")
         names = _lists(stages)
-        flat, typed = dict(leaves(params)), Params.model_validate(filled(values))
+        flat = dict(leaves(params))
+        typed = Params.model_validate(filled(values))
         read = {
-            stage: {key: value for key, value in flat.items()
-                    if _is_below(key, body.get("params", ())) and not _is_below(key, free)}
+            stage: {
+                key: value
+                for key, value in flat.items()
+                if _is_below(key, body.get("params", ())) and not _is_below(key, free)
+            }
             for stage, body in stages.items()
-        }  # fmt: skip
+        }
         commands = {stage: body["cmd"] for stage, body in stages.items()}  # the shortlist, say
         lists = {name: code_list(self.sources, name, self.lists[name], typed) for name in names}
-        training = {name: body for end in stages if end.startswith(TRAINING)
-                    for name, body in _on_the_way(stages, end).items()}  # fmt: skip
+        training = {
+            name: body
+            for end in stages
+            if end.startswith(TRAINING)
+            for name, body in _on_the_way(stages, end).items()
+        }
         before = _lists(training)
         digest = fingerprint(read=read, commands=commands, criterion=entry.criterion)[:12]
         code = fingerprint(lists=list(lists.values()))[:12]
@@ -164,14 +174,17 @@ def queue(
     Returns:
         The jobs in their order.
     """
-    jobs, codes = list[Job](), codes or {}
+    jobs = list[Job]()
+    codes = codes or {}
     for plan in plans:
         here = (plan.setting, plan.dataset)
         key = f"{plan.digest}.{codes.get(plan.code, plan.code)}"
         matching = [row for row in rows if row.place[:2] == here and key_of(row, codes) == key]
         kept = {(row.seed, row.factor) for row in matching}
-        factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
-        seeds, chosen = resolved(ledger, plan.setting).seeds, chosen_factor(factors, matching)
+        factors = factors_of(ledger, plan.setting)
+        minutes = _minutes(ledger, plan, rows)
+        seeds = resolved(ledger, plan.setting).seeds
+        chosen = chosen_factor(factors, matching)
         runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
         runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
         jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
@@ -193,7 +206,8 @@ def again(
     Returns:
         The jobs, the shortest first.
     """
-    codes, jobs = codes or {}, dict[tuple[str, str], dict[Run, Job]]()
+    codes = codes or {}
+    jobs = dict[tuple[str, str], dict[Run, Job]]()
     made = {row.run: row.code for row in rows}  # by the code that made it last
     for plan in plans:
         seeds = resolved(ledger, plan.setting).seeds
@@ -231,7 +245,8 @@ def cost(jobs: Sequence[Job]) -> str:
 def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
     """Stages from which `last` follows, and itself, by name."""
     owners = {out: name for name, stage in stages.items() for out in stage.get("outs", ())}
-    needed, ahead = dict[str, Any](), [last]
+    needed = dict[str, Any]()
+    ahead = [last]
     while ahead:
         name = ahead.pop()
         if name in needed or name == CHECK:

@@ -159,7 +159,8 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 def read_claims(names: tuple[str, ...]) -> tuple[Ledger, Kept, dict[str, Claim]]:
     """The ledger, what is kept of its runs, and the claims of these names, all for none.
     WorkbenchError for a name that is no claim, and as check_rows."""
-    ledger, kept = read_ledger(), read_kept()
+    ledger = read_ledger()
+    kept = read_kept()
     if unknown := [name for name in names if name not in ledger.claims]:
         there = f"claims: {listing(ledger.claims, 100)}"
         raise WorkbenchError(f"no claim {listing(unknown)}", there)
@@ -186,7 +187,8 @@ def read_rows(path: Path) -> list[Row]:
     try:
         rows = TypeAdapter(list[Row]).validate_python(records)
     except ValidationError as error:
-        (number, *_, column), text = error.errors()[0]["loc"], error.errors()[0]["msg"]
+        (number, *_, column) = error.errors()[0]["loc"]
+        text = error.errors()[0]["msg"]
         line = int(number) + 2  # of the file, the head is its first
         raise WorkbenchError(f"{path}, line {line}: {column}: {text}") from None
     for identity, count in Counter(row.place for row in rows).items():

@@ -46,7 +46,8 @@ class Folder:
     """A worktree at a commit, and the run that it holds."""
 
     def __init__(self, number: int, commit: str) -> None:
-        self.path, self.commit = (FOLDERS / str(number)).resolve(), commit
+        self.path = (FOLDERS / str(number)).resolve()
+        self.commit = commit
         self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
         if not (self.path / ".git").is_file():
             add = ("worktree", "add", "--force", "--force", "--detach")
@@ -68,7 +69,8 @@ class Folder:
         write_text(self.note, job.name)
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
-            link, target = self.path / value, Path(value)
+            link = self.path / value
+            target = Path(value)
             # data in the repository's folder, but not in git: raw images, a file of word vectors
             if not target.is_absolute() and target.exists() and not link.exists():
                 link.parent.mkdir(parents=True, exist_ok=True)
@@ -84,10 +86,18 @@ class Folder:
         # this Python first, which the commands of dvc.yaml call by its name
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         command = [sys.executable, "-c", GUARD, sys.executable, "-m", "dvc", "repro", *stages]
-        with open(self.log, "wb") as log, subprocess.Popen(
-            command, cwd=self.path, stdin=subprocess.PIPE, stdout=log,
-            stderr=subprocess.STDOUT, start_new_session=True, env=os.environ | {"PATH": path},
-        ) as process:  # fmt: skip
+        with (
+            open(self.log, "wb") as log,
+            subprocess.Popen(
+                command,
+                cwd=self.path,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=os.environ | {"PATH": path},
+            ) as process,
+        ):
             # not by the clock, which counts other runs: what dvc and its stages computed
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -100,12 +110,16 @@ class Runs:
     def __init__(
         self, planner: Planner, plans: list[Plan], kept: Kept, listed: Listed = queue
     ) -> None:
-        self.planner, self.plans, self.kept, self.listed = planner, plans, kept, listed
+        self.planner = planner
+        self.plans = plans
+        self.kept = kept
+        self.listed = listed
         self.codes = carried_codes(runs_again(kept))
         self.changed = threading.Condition()
         self.running: set[str] = set()
         self.failed: list[str] = []
-        self.done, self.total = 0, len(self.lacking())
+        self.done = 0
+        self.total = len(self.lacking())
 
     def lacking(self) -> list[Job]:
         """What is neither kept nor failed."""

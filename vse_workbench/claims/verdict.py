@@ -17,11 +17,23 @@ from pipeline.comparison.seeds import over_seeds
 LEVEL = 0.05  # of the intervals, and of false discoveries among the decided claims
 AHEAD = (0.0, math.inf)  # region of a claim that the first setting is better
 LEAST_P = 1e-12  # smaller ones say no more
-NOT_COMPARABLE, NOT_CONVERGED, COLLAPSED = "not comparable", "not converged", "collapsed"
-PREMISE, NOT_RUN, WITHDRAWN = "premise not met", "not run", "withdrawn"
+NOT_COMPARABLE = "not comparable"
+NOT_CONVERGED = "not converged"
+COLLAPSED = "collapsed"
+PREMISE = "premise not met"
+NOT_RUN = "not run"
+WITHDRAWN = "withdrawn"
 # what a claim on a dataset comes to, best known first: with figures, and without
-MEASURED = ("holds", "reversed", "smaller", "no difference", "undecided", NOT_COMPARABLE,
-            NOT_CONVERGED, COLLAPSED)  # fmt: skip
+MEASURED = (
+    "holds",
+    "reversed",
+    "smaller",
+    "no difference",
+    "undecided",
+    NOT_COMPARABLE,
+    NOT_CONVERGED,
+    COLLAPSED,
+)
 WORDS = (*MEASURED, PREMISE, NOT_RUN, WITHDRAWN)
 POINTS = 0.5  # smallest difference of interest of a figure: 3 of rsum
 

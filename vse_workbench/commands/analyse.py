@@ -19,7 +19,8 @@ from vse_workbench.analysis.discriminative import word_drops
 GROUP = "look"
 
 ANALYSES = ("separation", "correlations", "words", "curve")
-IMAGES, CAPTIONS = 100, 1000  # drawn to correlate, and to leave words out
+IMAGES = 100  # drawn to correlate, and to leave words out
+CAPTIONS = 1000
 MORE = "More runs: score files, or REVISION:MODEL."
 
 
@@ -36,7 +37,8 @@ def main(
 
     Example: vse analyse vse --output analysis/vse
     """
-    wanted, params = only or ANALYSES, load_for_queries()
+    wanted = only or ANALYSES
+    params = load_for_queries()
     stage = stage_of(name, SCORING)
     if stage != "score" and set(wanted) != {"separation"}:
         kind = {"average_scores": "an average"}.get(stage, "another program's")

@@ -30,10 +30,12 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
     Example: vse attention scan --caption 'test_00000.jpg#0' --output attention.png
     """
     check_png(output)
-    attention, params = attention_of(name), load_for_queries()
+    attention = attention_of(name)
+    params = load_for_queries()
     read = "images", "captions", "features", "text", "checkpoint"
     files = stage_paths("score", read, name)
-    checkpoint, inputs = read_checkpoint(files.pop("checkpoint"), name), Inputs(**files)
+    checkpoint = read_checkpoint(files.pop("checkpoint"), name)
+    inputs = Inputs(**files)
     reader = attention(checkpoint, inputs, pick_device(params.runtime.device), "test")
     pair = reader(image_id or reader.image_of(caption_id), caption_id)
     path = load_images(inputs.images).set_index("image_id")["path"][pair.image_id]

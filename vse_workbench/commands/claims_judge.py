@@ -12,7 +12,9 @@ from vse_workbench.claims.page import page, renewed, rows_of, sentence
 from vse_workbench.claims.results import read_claims
 
 GROUP = "compare"
-PAGE, CHART, README = Path("docs/claims.md"), Path("docs/claims.svg"), Path("README.md")
+PAGE = Path("docs/claims.md")
+CHART = Path("docs/claims.svg")
+README = Path("README.md")
 
 
 @command

@@ -23,7 +23,8 @@ def main(names: tuple[str, ...], carry: bool) -> None:
     Example: vse claims queue knn_sum
     """
     ledger, kept, named = read_claims(names)
-    plans, codes = there(Planner(ledger).plans(named)), carried_codes(runs_again(kept))
+    plans = there(Planner(ledger).plans(named))
+    codes = carried_codes(runs_again(kept))
     jobs = (again if carry else queue)(ledger, plans, kept.rows, codes)
     lines = [[job.name, "unknown" if job.minutes is None else f"{job.minutes:.1f}"] for job in jobs]
     click.echo("\n".join(aligned([["run", "minutes"], *lines])))

@@ -27,7 +27,8 @@ def main(names: tuple[str, ...], processes: int, carry: bool) -> None:
     """
     ledger, kept, named = read_claims(names)
     with measuring():
-        commit, planner = head(), Planner(ledger)
+        commit = head()
+        planner = Planner(ledger)
         keys = frozenset(plan.key for plan in planner.plans(ledger.claims))
         if not kept.states or kept.states[-1].keys != keys:
             write_states(states_of(kept.path), [*kept.states, State(commit, keys)])

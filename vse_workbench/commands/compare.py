@@ -12,7 +12,8 @@ from pipeline.runtime.process import print_json
 from stages.common import command, json_option
 
 GROUP = "compare"
-CONFIDENCE, SEED = 0.95, 0  # of the intervals; of the draws of test images
+CONFIDENCE = 0.95  # of the intervals; of the draws of test images
+SEED = 0
 
 
 @command
@@ -41,8 +42,11 @@ def main(
     Example: vse compare metrics/vse.json metrics/two_branch.json
     """
     criteria = criterion, criterion_b or criterion
-    runs_a, runs_b = load_runs(a, model, criteria[0]), load_runs(b, model, criteria[1])
-    first, second, draw = [*runs_a.values()], [*runs_b.values()], (resamples, CONFIDENCE, SEED)
+    runs_a = load_runs(a, model, criteria[0])
+    runs_b = load_runs(b, model, criteria[1])
+    first = [*runs_a.values()]
+    second = [*runs_b.values()]
+    draw = (resamples, CONFIDENCE, SEED)
     several = len(first) + len(second) > 2
     if several and list(runs_a) != list(runs_b):
         cause = f"A has {listing(runs_a, 20)}, B has {listing(runs_b, 20)}"

@@ -33,7 +33,8 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
 
     Example: vse export model vse --output exported
     """
-    params, files = load_for_queries(), query_files(name)
+    params = load_for_queries()
+    files = query_files(name)
     checkpoint = read_checkpoint(files["checkpoint"], name)
     read_index(files["output"], "test", "image", checkpoint.sha256)  # of these weights, or refused
     problem = "--onnx: models/{name} has no towers.py; {able} have one"

@@ -39,7 +39,8 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     Example: vse localise "a big red star" --image test_00011.jpg --output boxes.png
     """
     check_png(output)
-    words, params = words_of(phrase), load_for_queries()
+    words = words_of(phrase)
+    params = load_for_queries()
     files = stage_paths("evaluate_phrases", INPUTS, name)
     files |= stage_paths("extract_proposals", ("images", "detector"))
     files |= stage_paths("encode_phrases", ("encoder",))

@@ -33,7 +33,8 @@ KINDS: dict[str, tuple[Registry, str, str]] = {
     "network": (NETWORKS, "", "dvc exp run -S image_features.model={}"),
 }
 MODEL = "model"
-GRAPH, PARAMS = "dvc.yaml", "params.yaml"
+GRAPH = "dvc.yaml"
+PARAMS = "params.yaml"
 
 
 @command

@@ -80,7 +80,8 @@ def main(
         brought = None
         if folder is not None:
             name, brought, _ = read_folder(folder)
-        name, device = name or best_model(), pick_device(params.runtime.device)
+        name = name or best_model()
+        device = pick_device(params.runtime.device)
         searcher = open_searcher(name, device, params, {}, brought)
         inference = params.inference.model_dump(exclude={"criteria"})
         question = Question(split, top, shortlist, Criterion(criterion, **inference))

@@ -17,7 +17,8 @@ from vse_workbench.search.searcher import Searcher, open_searcher, scored_models
 
 GROUP = "look"
 
-LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
+LOCAL = ("127.0.0.1", "localhost", "::1")
+ANY = ("0.0.0.0", "::")
 
 
 @command
@@ -51,8 +52,11 @@ def main(
         cause = f"{error.name} is not installed"
         raise WorkbenchError(cause, "pip install --editable '.[serve]'") from None
     params = load_for_queries()
-    device, others = pick_device(params.runtime.device), not_searchable(params)
-    opened, searchers, pictures = dict[str, Searcher](), {}, {}
+    device = pick_device(params.runtime.device)
+    others = not_searchable(params)
+    opened = dict[str, Searcher]()
+    searchers = {}
+    pictures = {}
     for name in names or [*scored_models(), *params.rerank]:
         try:
             searchers[name] = open_searcher(name, device, params, opened)
@@ -66,7 +70,8 @@ def main(
     criteria = {name: Criterion(name, **inference) for name in single_query_criteria()}
     limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)
     with listening_at(host, port) as socket_:
-        shown, port = f"[{host}]" if ":" in host else host, socket_.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        port = socket_.getsockname()[1]
         hosts = ["*"] if host in ANY and not called else [*LOCAL, host, *called]
         server = SearchServer(searchers, pictures, criteria, limits, others)
         if (rsum := searchers[server.best].val_rsum) is not None:
@@ -84,8 +89,10 @@ def main(
 def not_searchable(params: CommonParams) -> dict[str, str]:
     """Scores without a network of their own, and why they cannot be searched with."""
     averages = params.average_scores.items()
-    why = {name: f"it averages the scores of {listing(average.members)}; search with one of these"
-           for name, average in averages}  # fmt: skip
+    why = {
+        name: f"it averages the scores of {listing(average.members)}; search with one of these"
+        for name, average in averages
+    }
     return why | dict.fromkeys(params.external, "its scores come from another program")
 
 

@@ -43,7 +43,8 @@ class Embedder:
         self._queries = query_model(self.model, files, checkpoint, pick_device(device))
         self.sha256 = checkpoint.sha256
         self.export_sha256 = sha256_file(Path(folder) / CONFIG)
-        self._folder, self._device = Path(folder).absolute(), device
+        self._folder = Path(folder).absolute()
+        self._device = device
         self.scores_are_products = isinstance(self._queries, VectorQueries)
 
     @classmethod

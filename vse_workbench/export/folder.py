@@ -62,7 +62,8 @@ def _earlier(folder: Path) -> list[Path]:
         known |= config["beside"]
         exported = [folder / CONFIG]
     except WorkbenchError:
-        known, exported = {}, []
+        known = {}
+        exported = []
     files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     exported += [path for name, path in files.items() if known.get(name) == sha256_file(path)]
     if strange := [path.relative_to(folder) for path in paths if path not in exported]:

@@ -32,7 +32,8 @@ class CropFeatures(nn.Module):
 
     def __init__(self, network: ImageNetwork) -> None:
         super().__init__()
-        self.backbone, self.preprocessing = network.backbone, network.preprocessing
+        self.backbone = network.backbone
+        self.preprocessing = network.preprocessing
 
     def forward(self, images: Tensor) -> Tensor:
         views = [self.backbone(view) for view in self.preprocessing.inputs(images[:, None])]
@@ -81,7 +82,8 @@ def write_tower(path: Path, tower: Tower) -> float:
     with atomic_path(path) as temporary:
         _export(temporary, tower)
         session = onnxruntime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"])
-        generator, largest = torch.Generator().manual_seed(0), 0.0
+        generator = torch.Generator().manual_seed(0)
+        largest = 0.0
         for batch, length in product(BATCHES, LENGTHS if tower.words else LENGTHS[:1]):
             example = tower.example(batch, length, generator)
             with torch.inference_mode():
@@ -97,7 +99,8 @@ def write_tower(path: Path, tower: Tower) -> float:
 
 
 def _export(path: Path, tower: Tower) -> None:
-    batch, words = torch.export.Dim("batch"), torch.export.Dim("words")
+    batch = torch.export.Dim("batch")
+    words = torch.export.Dim("words")
     shapes = {
         name: {0: batch, 1: words} if name in tower.words else {0: batch} for name in tower.inputs
     }

@@ -11,7 +11,8 @@ from pipeline.report.pictures import thumbnail
 from pipeline.search.index import Hit
 
 TEMPLATES = Path(__file__).with_name("templates")
-THUMBNAIL, QUALITY = 240, 85  # the longer side in pixels; of JPEG
+THUMBNAIL = 240  # the longer side in pixels; of JPEG
+QUALITY = 85
 
 
 def page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str) -> str:

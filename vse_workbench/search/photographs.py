@@ -71,7 +71,8 @@ def _embedded(
 
 def _files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
     """The files of a folder by the keys of their vectors; why others are left out, by path."""
-    files, skipped = {}, {}
+    files = {}
+    skipped = {}
 
     def skip(error: OSError) -> None:
         skipped[str(error.filename)] = error.strerror or str(error)

@@ -91,15 +91,18 @@ class Searcher:
         exported: Files | None = None,
         settings: SearchConfig | None = None,
     ) -> None:
-        self.name, self.wordnet = name, wordnet
+        self.name = name
+        self.wordnet = wordnet
         self.model, self.files, checkpoint = queries.open_queries(name, device, exported)
         self.sha256 = checkpoint.sha256
         self.val_rsum: float | None = checkpoint.description.val_rsum
-        images, captions = load_images(self.files["images"]), load_captions(self.files["captions"])
+        images = load_images(self.files["images"])
+        captions = load_captions(self.files["captions"])
         self.catalogue = Catalogue(images, captions)
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
         self._built = None if settings is None else self._built_indexes(settings)
-        self.index, self._scores = cache(self._index), cache(self._read_scores)
+        self.index = cache(self._index)
+        self._scores = cache(self._read_scores)
 
     def of_text(self, text: str, question: Question) -> Answer:
         """The images nearest to a text; WorkbenchError for one without any word that is known."""
@@ -184,8 +187,11 @@ class Reranker(Searcher):
             actual = f"not {first.name} and {second.name}"
             raise WorkbenchError(f"rerank.{name}: a search takes {allowed}, {actual}")
         vars(self).update(vars(first))  # its files, corpus and indexes
-        self.name, self.top, self.val_rsum = name, top, None
-        self.first, self.second = first, second
+        self.name = name
+        self.top = top
+        self.val_rsum = None
+        self.first = first
+        self.second = second
 
     def text_query(self, text: str) -> tuple[Query, list[str]]:
         query, notes = self.first.text_query(text)

@@ -31,7 +31,8 @@ from vse_workbench.server.guard import ERRORS, Guard, explained
 TITLE = "VSE Workbench: search"
 STATIC = Path(__file__).with_name("static")
 MAX_TOP = 200
-EXAMPLES, SHOWN = 6, 12  # captions and images of the page before the first search
+EXAMPLES = 6  # captions and images of the page before the first search
+SHOWN = 12
 THUMBNAILS = 4096  # pictures that are kept, some kB each
 QUALITY = 85  # of JPEG
 T = TypeVar("T")
@@ -68,8 +69,11 @@ class SearchServer:
         limits: Limits,
         others: Mapping[str, str],
     ) -> None:
-        self.searchers, self.pictures, self.others = searchers, pictures, others
-        self.criteria, self.limits = criteria, limits
+        self.searchers = searchers
+        self.pictures = pictures
+        self.others = others
+        self.criteria = criteria
+        self.limits = limits
         self.best = max(searchers, key=lambda name: searchers[name].val_rsum or 0.0)
         corpus = searchers[self.best].catalogue
         self.paths = dict(zip(corpus.images["image_id"], corpus.images["path"], strict=True))
@@ -194,7 +198,8 @@ class SearchServer:
             return await run_sync(work, limiter=self.turn, abandon_on_cancel=True)
 
     async def _found(self, model: str | None, query: Given, asked: Question) -> dict[str, Any]:
-        began, searcher = time.perf_counter(), self._searcher(model)
+        began = time.perf_counter()
+        searcher = self._searcher(model)
         searches = searcher.of_text, searcher.of_image
         of_text, of_image = (partial(search, question=asked) for search in searches)
         answers: list[Answer] = await self._computed(lambda: each_of(query, of_text, of_image))
@@ -210,11 +215,13 @@ class SearchServer:
                 "kind": answer.kind,
                 "searched": answer.searched,
                 "notes": answer.notes,
-                "hits": [self._hit(hit, answer.kind, searcher.name, text, asked.split)
-                         for hit in answer.hits],
+                "hits": [
+                    self._hit(hit, answer.kind, searcher.name, text, asked.split)
+                    for hit in answer.hits
+                ],
             }
             for text, answer in zip(texts, answers, strict=True)
-        ]  # fmt: skip
+        ]
         if not isinstance(query, list):
             return common | results[0]
         named = [{"text": text} | answer for text, answer in zip(texts, results, strict=True)]

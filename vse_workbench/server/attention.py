@@ -20,7 +20,8 @@ class AttentionPictures:
     """A model that compares regions with words, with a reader for each split that is asked for."""
 
     def __init__(self, searcher: Searcher, device: torch.device) -> None:
-        files, opened = searcher.files, attention_of(searcher.name)
+        files = searcher.files
+        opened = attention_of(searcher.name)
         inputs = Inputs(**{name: files[name] for name in INPUTS})
         checkpoint = read_checkpoint(files["checkpoint"], searcher.name)
         self.reader = cache(lambda split: opened(checkpoint, inputs, device, split))

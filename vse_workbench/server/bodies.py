@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.runtime.errors import WorkbenchError
 
-MAX_TEXT, MAX_TEXTS = 2000, 100  # characters of a query, queries of a batch
+MAX_TEXT = 2000  # characters of a query, queries of a batch
+MAX_TEXTS = 100
 MAX_HEAD = 4000  # bytes of the headers of a form's file
 UNKNOWN = {"extra_forbidden": "allowed is texts"}
 CLOSE = {"Connection": "close"}  # the rest of a body that is not read
@@ -36,7 +37,8 @@ async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > limit:
         raise too_large
-    parts, size = [], 0
+    parts = []
+    size = 0
     with anyio.move_on_after(seconds) as waiting:
         async for part in request.stream():
             size += len(part)

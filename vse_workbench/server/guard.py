@@ -41,7 +41,8 @@ class Guard:
     """An application behind its headers and the host names by which it may be called ("*": any)."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        self.app, self.hosts = app, {host.lower() for host in hosts}
+        self.app = app
+        self.hosts = {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, by the protocol ASGI."""

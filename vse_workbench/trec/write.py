@@ -30,7 +30,8 @@ def write_run(
     queries, items = _escaped_ids(split, way)
     groups = np.asarray(split.image_groups), np.asarray(split.caption_groups)
     own, others = groups if way == "i2t" else groups[::-1]
-    lines, tied = scores if way == "i2t" else scores.T, 0
+    lines = scores if way == "i2t" else scores.T
+    tied = 0
     with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for name, group, line in zip(queries, own, lines, strict=True):
             order = np.lexsort((others == group, -line))[: depth or None]
@@ -64,7 +65,8 @@ def strictly_falling(scores: np.ndarray) -> np.ndarray:
         below = np.nextafter(lowered[at - 1], np.float32(-np.inf))
         while at < len(lowered) and lowered[at] >= lowered[at - 1]:
             lowered[at] = below
-            at, below = at + 1, np.nextafter(below, np.float32(-np.inf))
+            at = at + 1
+            below = np.nextafter(below, np.float32(-np.inf))
     return lowered
 
 
@@ -77,5 +79,6 @@ def _write_qrels(path: Path, split: SplitScores, way: Direction, *columns: np.nd
 
 def _escaped_ids(split: SplitScores, way: Direction) -> tuple[list[str], list[str]]:
     """The ids of the queries and of the items of a direction."""
-    images, captions = map(escaped, split.image_ids), map(escaped, split.caption_ids)
+    images = map(escaped, split.image_ids)
+    captions = map(escaped, split.caption_ids)
     return ([*images], [*captions]) if way == "i2t" else ([*captions], [*images])
