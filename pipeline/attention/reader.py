@@ -19,7 +19,16 @@ View = Callable[..., Any]
 
 
 class AttentionReader:
-    """Looks at any image and any caption of a split, of regions with boxes, through a model."""
+    """Looks at any image and any caption of a split, of regions with boxes, through a model.
+
+    Args:
+        view: the model: from features (1, R, D), positions (1, R, 4), counts (1,), word ids (1, T)
+            and lengths (1,) to what it attends to.
+        split: the images' regions and the captions.
+        words: of each caption, those that the model does not know in brackets.
+        vocabulary: of the model.
+        device: on which it computes.
+    """
 
     def __init__(
         self,
@@ -44,7 +53,18 @@ class AttentionReader:
         return self._pair(image_id, caption_id, self.words[caption], *read)
 
     def of_words(self, image_id: str, words: Sequence[str]) -> PairAttention:
-        """The attention in an image and the words of any text, whose id is "query"."""
+        """The attention in an image and the words of any text.
+
+        Args:
+            image_id: of the split.
+            words: of the text, in its order.
+
+        Returns:
+            The pair; the id of its caption is "query".
+
+        Raises:
+            WorkbenchError: the split does not have the image.
+        """
         read = TokenRows([self.vocabulary.encode(words)])(np.array([0]))
         return self._pair(image_id, "query", shown_words(words, self.vocabulary), *read)
 
@@ -82,7 +102,15 @@ class AttentionReader:
 
 
 def shown_words(words: Sequence[str], vocabulary: Vocabulary) -> list[str]:
-    """A word for each id that the model reads: unknown ones in brackets, markers by their names."""
+    """The words of a caption as a picture shows them.
+
+    Args:
+        words: in their order.
+        vocabulary: of the model.
+
+    Returns:
+        Those that the model does not know in brackets, or left out where it leaves them out.
+    """
     known = [f"({word})" if Vocabulary.UNK in vocabulary.encode([word]) else word for word in words]
     markers = vocabulary.tokens[Vocabulary.START], vocabulary.tokens[Vocabulary.END]
     return [markers[0], *known, markers[1]] if vocabulary.sentence_markers else known

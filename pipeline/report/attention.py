@@ -19,12 +19,13 @@ from pipeline.storage.groups import GroupFile
 
 TILE = 132  # largest width and height of a word's picture on the page, pixels
 WHOLE = 264  # of the picture with the order of the objects
-SHEET_TILE = 220  # of a drawing in a file of its own
+# of a drawing in a file of its own: a word's picture, the whole image, the sheet
+SHEET_TILE = 220
 SHEET_WHOLE = 460
 SHEET_WIDTH = 1180
 DARKEST = 0.3  # share of its light that a pixel keeps where nothing was attended to
-FIRST = (255, 224, 70)  # colours of the first and the last object
-LAST = (70, 60, 200)
+FIRST = (255, 224, 70)  # colour of the first object
+LAST = (70, 60, 200)  # of the last one
 INK = "#1c2024"
 SOFT = "#5a6370"
 BAR = "#1f6fb2"
@@ -32,7 +33,18 @@ BAR = "#1f6fb2"
 
 def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[dict[str, Any]]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
-    weights: digest of the checkpoint that made the model's scores, and must have made the file."""
+
+    Args:
+        path: the attention file.
+        weights: digest of the checkpoint that made the model's scores, and must have made the file.
+        shelf: the corpus.
+
+    Returns:
+        A figure for each pair, as of `attention_figure`.
+
+    Raises:
+        WorkbenchError: other weights made the file, or the corpus lacks one of its ids.
+    """
     if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
         raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
     pairs = shown_pairs(read_attention(path))
@@ -55,10 +67,19 @@ def shown_pairs(pairs: Sequence[RankedPair]) -> list[RankedPair]:
 
 
 def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[str, Any]:
-    """A pair for the page, of its image's file and its caption's text; pictures are data URIs.
-    whole: the image with its boxes in order; weighed: with their weights, None where all are alike;
-    share: of a word, of the largest in the similarity, None where all are alike; text: for a reader
-    who does not see the picture."""
+    """A pair for the page.
+
+    Args:
+        pair: of an image and a caption.
+        path: the image's file.
+        caption: its text.
+
+    Returns:
+        `whole`: the image with its boxes in order; `weighed`: with their weights, None where all
+        are alike; of each of `words` the `picture`, its `share` of the largest weight in the
+        similarity (None where all are alike) and a `text` for a reader who does not see the
+        picture. Pictures are data URIs.
+    """
     maps = pair.attention
     image = open_rgb(path)
     words = []
@@ -71,7 +92,16 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[s
 
 
 def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
-    """A sheet for a file of its own: the title, the image with its boxes, a picture per word."""
+    """A sheet for a file of its own: the title, the image with its boxes, a picture per word.
+
+    Args:
+        pair: of an image and a caption.
+        path: the image's file.
+        title: at the top, broken into lines.
+
+    Returns:
+        An RGB image, SHEET_WIDTH pixels wide.
+    """
     image = open_rgb(path)
     font = ImageFont.load_default(24)
     small = ImageFont.load_default(16)
@@ -109,8 +139,18 @@ def heat(
     size: tuple[int, int],
     shown: tuple[int, int],
 ) -> npt.NDArray[np.float32]:
-    """Sums of the weights (R,) of the regions that cover a pixel, over the largest: float32 (H, W)
-    in [0, 1], `shown` = (W, H). boxes: (R, 4) x1, y1, x2, y2 in an image of `size` (w, h)."""
+    """Where regions are attended to: sums of the weights of the regions that cover a pixel, over
+    the largest.
+
+    Args:
+        weights: (R,) of the regions.
+        boxes: (R, 4) x1, y1, x2, y2 in an image of `size`.
+        size: width and height of the image that the boxes lie in.
+        shown: width W and height H of the result.
+
+    Returns:
+        (H, W) float32 in [0, 1]; zeros where no weight is above 0.
+    """
     width, height = shown
     sums = np.zeros((height, width), np.float32)
     scaled = boxes * np.tile(np.divide(shown, size), 2)
@@ -123,7 +163,17 @@ def heat(
 
 
 def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
-    """The image at `side` pixels, dark where word `row` does not look, its best region framed."""
+    """The image, dark where a word does not look, its best region framed.
+
+    Args:
+        image: RGB.
+        pair: of the image and a caption.
+        row: of the word in the caption.
+        side: pixels of the longer side of the result.
+
+    Returns:
+        An RGB image.
+    """
     small = fitted(image, side)
     weights = pair.weights[row]
     light = DARKEST + (1 - DARKEST) * heat(weights, pair.boxes, pair.size, small.size)
@@ -136,7 +186,16 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
 
 
 def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
-    """The image with all boxes; with an order, coloured and numbered by it, first on top."""
+    """The image with all boxes; with an order, coloured and numbered by it, the first on top.
+
+    Args:
+        image: RGB.
+        pair: of the image and a caption.
+        side: pixels of the longer side of the result.
+
+    Returns:
+        An RGB image.
+    """
     count = len(pair.boxes)
     marks = [(box, 0.0, "") for box in range(len(pair.boxes))]
     if pair.order is not None:
@@ -146,7 +205,16 @@ def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
 
 
 def weighed(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
-    """The image with all boxes, coloured and labelled by their weights in percent."""
+    """The image with all boxes, coloured and labelled by their weights in percent.
+
+    Args:
+        image: RGB.
+        pair: of the image and a caption, with `region_weights`.
+        side: pixels of the longer side of the result.
+
+    Returns:
+        An RGB image.
+    """
     assert pair.region_weights is not None
     weights = pair.region_weights
     largest = max(float(weights.max(initial=0.0)), 1e-9)

@@ -16,7 +16,15 @@ SMALL = (300, 180)  # points
 
 
 def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Markup:
-    """rsum of each model with its interval, a line per row, the first on top."""
+    """rsum of each model with its interval, a line per row, the first on top.
+
+    Args:
+        rows: of the table, with rsum.
+        numbers: of the models, for their colours.
+
+    Returns:
+        An SVG element.
+    """
     said = []
     heights = range(len(rows), 0, -1)
     with figure(WIDTH, 46 + 21 * len(rows)) as drawn:
@@ -46,7 +54,15 @@ def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Mar
 
 
 def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Markup:
-    """Validation rsum by epoch, a dot on the epoch that was kept; series: number of each model."""
+    """Validation rsum by epoch, a dot on the epoch that was kept.
+
+    Args:
+        curves: by model, of two epochs or more.
+        series: numbers of the models, for their colours.
+
+    Returns:
+        An SVG element.
+    """
     bests = (f"{name} {c.best[1]:.1f} at epoch {c.best[0]:g}" for name, c in curves.items())
     with figure() as drawn:
         axes = drawn.subplots()
@@ -61,7 +77,16 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
 
 
 def loss_figure(curve: Curve, name: str, number: int) -> Markup:
-    """Training loss of one model by epoch, logarithmic where it is positive."""
+    """Training loss of one model by epoch, logarithmic where it is positive.
+
+    Args:
+        curve: of its training.
+        name: of the model.
+        number: of the model, for its colour.
+
+    Returns:
+        An SVG element.
+    """
     with figure(*SMALL) as drawn:
         axes = drawn.subplots()
         _line(axes, curve.epochs, curve.loss, number)
@@ -76,7 +101,16 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
 
 
 def separation_figure(separated: Separation, name: str, number: int) -> Markup:
-    """P and Q of one model as densities over the scores: true pairs solid, others dashed."""
+    """P and Q of one model as densities over the scores: true pairs solid, others dashed.
+
+    Args:
+        separated: the two histograms.
+        name: of the model.
+        number: of the model, for the ids in the element.
+
+    Returns:
+        An SVG element.
+    """
     edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
     true, others = separated.densities
     with figure(*SMALL) as drawn:

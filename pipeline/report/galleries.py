@@ -12,7 +12,16 @@ from pipeline.scores.ranking import Direction
 def build_galleries(
     hits: Mapping[Direction, BestHits], record: RankRecord, shelf: Shelf
 ) -> list[dict[str, Any]]:
-    """The galleries caption -> images and image -> captions of one model."""
+    """The galleries caption -> images and image -> captions of one model.
+
+    Args:
+        hits: by direction the best items of queries worth looking at.
+        record: ids and groups of the ranked images and captions.
+        shelf: the corpus.
+
+    Returns:
+        Both galleries: `failures` and `successes`, how many of `queries` `failed`.
+    """
     images = record.image_ids, record.image_groups, shelf.image
     captions = record.caption_ids, record.caption_groups, shelf.caption
     galleries = []

@@ -58,7 +58,7 @@ def summary(path: Path) -> Iterator[str]:
 
 
 def described(path: Path) -> dict[str, Any]:
-    """The same as `summary` for a program; numbers that there are none of are null."""
+    """What `summary` tells people, for a program; numbers that there are none of are None."""
     file = open_file(path)
     layouts = datasets_of(file)
     datasets: dict[str, Any] = {
@@ -85,7 +85,18 @@ def verify_file(path: Path) -> int:
 
 
 def describe_row(path: Path, name: str) -> Iterator[str]:
-    """Lines with the row of one id in every dataset, long rows shortened."""
+    """Lines with the row of one id in every dataset, long rows shortened.
+
+    Args:
+        path: a feature file.
+        name: the id.
+
+    Yields:
+        A line for a terminal.
+
+    Raises:
+        WorkbenchError: a file without ids, or without this one.
+    """
     file = _feature_file(path)
     rows = file.rows([name])
     yield f"{printable(name)}: row {rows[0]:,} of {len(file):,}"
@@ -97,8 +108,20 @@ def describe_row(path: Path, name: str) -> Iterator[str]:
 
 
 def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]]:
-    """The ids most similar to one by cosine, best first, itself left out, with their cosines. Rows
-    (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all."""
+    """The ids most similar to one by cosine, itself left out. Rows (N, ...) count as flat vectors,
+    in float32; a row of zeros has cosine 0 with all.
+
+    Args:
+        path: a feature file.
+        name: the id.
+        count: how many, all others where there are fewer.
+
+    Returns:
+        Ids with their cosines, best first.
+
+    Raises:
+        WorkbenchError: a file without ids, or without this one.
+    """
     file = _feature_file(path)
     row = int(file.rows([name])[0])
     query = _unit(file.read([row]))[0]
@@ -110,8 +133,16 @@ def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]
 
 
 def statistics(path: Path, layout: Layout) -> dict[str, float]:
-    """Minimum, maximum, mean and std of the finite numbers of a dataset; how many are not finite,
-    and how many rows are all zeros. In one pass over blocks (Chan et al. 1983, eq. 2.1)."""
+    """What the numbers of a dataset are like, in one pass over blocks (Chan et al. 1983, eq. 2.1).
+
+    Args:
+        path: the file.
+        layout: of the dataset, of numbers.
+
+    Returns:
+        Minimum, maximum, mean and std of its finite numbers, NaN for none; how many are not finite,
+        and how many rows are all zeros.
+    """
     count = 0
     mean = 0.0
     squares = 0.0

@@ -75,7 +75,21 @@ def build_page(
     run: Run,
     localised: Sequence[PhraseRow] = (),
 ) -> str:
-    """The report as one HTML document; equal inputs give equal text."""
+    """The report as one HTML document; equal inputs give equal text.
+
+    Args:
+        results: of all models, at least one.
+        behind: by model, how far it is behind the best one.
+        files: where sections come from beside the ranks.
+        run: what was run.
+        localised: results of the models of phrases.
+
+    Returns:
+        The document.
+
+    Raises:
+        WorkbenchError: files of another corpus or other weights than the results'.
+    """
     numbers = numbers_of(run.known, [result.name for result in results])
     attended = {path.stem: path for path in files.attention}
     read = {path.stem: read_curve(path) for path in files.curves}
@@ -140,8 +154,17 @@ def _model(
 def hubs_of(
     counts: Mapping[str, Mapping[Direction, np.ndarray]], model: str, criteria: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Hubs of a split, both directions, every criterion. counts: criterion -> of how many queries
-    each item is the nearest, (M,) for i2t, (N,) for t2i. pairs: as `pair_shares`, of images."""
+    """Hubs of a split, both directions, every criterion.
+
+    Args:
+        counts: by criterion and direction, of how many queries each item is the nearest, (M,) for
+            i2t, (N,) for t2i.
+        model: its name.
+        criteria: in the order of the page.
+
+    Returns:
+        A row for each direction and criterion; `pairs` as of `pair_shares`, of images.
+    """
     return [
         {
             "label": model if criterion == "naive" else f"{model} + {criterion}",
@@ -156,7 +179,15 @@ def hubs_of(
 
 
 def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
-    """`pairs_table` of images with these 1-occurrences (N,), in percent of the captions."""
+    """How many captions have a nearest image that is the nearest of so many (`pairs_table`).
+
+    Args:
+        counts: (N,) of how many captions each image is the nearest.
+        captions: how many there are.
+
+    Returns:
+        Percent of the captions by class, such as `>=5`.
+    """
     return {name: 100 * n / captions for name, n in pairs_table(counts, captions).items()}
 
 

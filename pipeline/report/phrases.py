@@ -29,7 +29,17 @@ def phrase_section(
     folder: Path | None,
     shelf: Shelf,
 ) -> dict[str, Any] | None:
-    """Captions that the best model by R@1 finds all phrases of (hits), and others (misses)."""
+    """Captions that the best model by R@1 finds all phrases of (hits), and others (misses).
+
+    Args:
+        rows: results of the models of phrases.
+        found: what each model found, a feature file by the model's name.
+        folder: of the phrases' tables; None: there are none.
+        shelf: the corpus.
+
+    Returns:
+        `names` of the models, `hits` and `misses`; None without models or phrases.
+    """
     files = {path.stem: FeatureFile(path) for path in found if not is_absent(path)}
     if not rows or folder is None:
         return None
@@ -88,7 +98,17 @@ def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: Shelf) -> dict[s
 def with_boxes(
     image: Image.Image, boxes: Sequence[np.ndarray], colours: Sequence[str], side: int
 ) -> Image.Image:
-    """An image with boxes (x1, y1, x2, y2 in its pixels), `side` pixels on its longer side."""
+    """An image with boxes drawn over it; where boxes cover each other, each shows in stripes.
+
+    Args:
+        image: RGB.
+        boxes: (4,) each: x1, y1, x2, y2 in its pixels.
+        colours: of the boxes.
+        side: pixels of the longer side of the result.
+
+    Returns:
+        An RGB image.
+    """
     scale = side / max(image.size)
     width, height = (max(1, round(length * scale)) for length in image.size)
     drawn = image.resize((width, height))

@@ -19,7 +19,16 @@ LONGEST_NAME = 24  # characters
 
 
 def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
-    """The image of an id with its boxes, and beside it what is in each, most confident first."""
+    """An image with its numbered boxes, and beside it what is in each, most confident first.
+
+    Args:
+        file: of regions with boxes.
+        name: the image's id.
+        path: its file.
+
+    Returns:
+        An RGB image.
+    """
     image = fitted(open_rgb(path), SIDE)
     labels = _labels(file, name, image.size)
     font = ImageFont.load_default(TEXT)

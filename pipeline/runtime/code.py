@@ -34,8 +34,13 @@ WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores
 
 
 class Sources:
-    """The first-party sources below a folder, each parsed once. memory: file that keeps digests and
-    imports between processes, by the digest of the bytes; None: nothing is kept."""
+    """The first-party sources below a folder, each parsed once.
+
+    Args:
+        root: the folder with the packages, by default the repository's.
+        memory: JSON file that keeps digests and imports between processes, by the digest of a
+            source's bytes; None: nothing is kept, all is parsed again.
+    """
 
     def __init__(self, root: Path = ROOT, memory: Path | None = None) -> None:
         self.root = root
@@ -45,9 +50,16 @@ class Sources:
         self._by_file: dict[str, list[Any]] = {}
 
     def closure(self, modules: Iterable[str], left_out: frozenset[str] = LEFT_OUT) -> list[str]:
-        """Files that importing some modules may load, sorted; paths from the root. Imports inside
-        functions count, those for annotations alone do not. left_out: files that do not count, nor
-        what they import."""
+        """The files that importing some modules may load. Imports inside functions count, those for
+        annotations alone do not.
+
+        Args:
+            modules: dotted names; those outside of PACKAGES are passed over.
+            left_out: files that do not count, nor what they import.
+
+        Returns:
+            Paths from the root, sorted, with the templates and static files beside the sources.
+        """
         files: set[str] = set()
         queue = [file for module in modules for file in self._files_of(module)]
         while queue:
@@ -117,8 +129,16 @@ def loaded_sources(root: Path = ROOT) -> set[str]:
 
 
 def check_loaded(listing: Path, memory: Path | None = None) -> None:
-    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks: a hole
-    in a list gives an error, never a stale result. Without a list nothing is checked."""
+    """Refuse a stage that has loaded a first-party file which its list lacks: a hole in a list
+    gives an error, never a stale result. Without a list nothing is checked.
+
+    Args:
+        listing: the list that check_params wrote, a line `path digest` for each file.
+        memory: of `Sources`.
+
+    Raises:
+        WorkbenchError: the stage has loaded files that the list does not name.
+    """
     if not listing.is_file():
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}

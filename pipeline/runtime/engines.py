@@ -47,7 +47,13 @@ class Engine:
 
 
 class Running:
-    """A process that was started, and what it says on standard error."""
+    """A process that was started, and what it says on standard error.
+
+    Args:
+        command: program and arguments.
+        folder: working directory of the process.
+        environment: variables that are added to this process's.
+    """
 
     def __init__(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `ended`

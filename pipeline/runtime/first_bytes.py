@@ -160,7 +160,15 @@ WEB = re.compile(r"\A(https?|ftp|s3|gs|hf):/+", re.I)
 
 
 def first_bytes(path: Path | str, count: int = HEAD) -> bytes:
-    """The bytes that a file begins with, `count` at most."""
+    """The bytes that a file begins with.
+
+    Args:
+        path: a file.
+        count: how many at most; HEAD are enough for `kind_of_bytes`.
+
+    Returns:
+        Fewer where the file is shorter.
+    """
     with open(path, "rb") as handle:
         return handle.read(count)
 
@@ -271,13 +279,29 @@ def stand_in(path: Path | str) -> WorkbenchError | None:
 
 
 def misplaced(kind: FileKind, path: Path | str, hint: str = "") -> WorkbenchError:
-    """The error for a file of a kind that is of no use where it is; hint: as of `explain`."""
+    """The error for a file of a kind that is of no use where it is.
+
+    Args:
+        kind: what the file is.
+        path: the file.
+        hint: the way out where the kind has none of its own.
+
+    Returns:
+        The error, to be raised.
+    """
     return WorkbenchError(f"{path}: {kind.title}", way_out(kind, path) or hint)
 
 
 def way_out(kind: FileKind, path: Path | str) -> str:
-    """How to get from such a file to the one that was meant, for this file; "" where the kind
-    alone does not say it."""
+    """How to get from a file that stands for another one, or holds it, to the one that was meant.
+
+    Args:
+        kind: what the file is.
+        path: the file; it is named in the command.
+
+    Returns:
+        One sentence or command; "" where the kind alone does not say it.
+    """
     path = Path(path)
     bare = path.with_suffix("") if path.suffix else path.with_name(f"{path.name}.unpacked")
     places = {"path": path, "bare": bare, "folder": path.parent}
@@ -285,7 +309,15 @@ def way_out(kind: FileKind, path: Path | str) -> str:
 
 
 def absent(path: Path | str, nothing: str = "no such file") -> str:
-    """What to say of a path at which there is nothing: `nothing`, but for addresses of the web."""
+    """What to say of a path at which there is nothing.
+
+    Args:
+        path: as the user gave it.
+        nothing: what is said, but for addresses of the web.
+
+    Returns:
+        The text behind the path in a message.
+    """
     return "an address: download it first" if WEB.match(str(path)) else nothing
 
 

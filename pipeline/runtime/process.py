@@ -126,8 +126,16 @@ def set_device(device: "torch.device") -> None:
 
 
 class Progress:
-    """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere,
-    every QUIET seconds where the environment variable CI is set. done: units already there."""
+    """A progress display: a bar on a terminal, else a plain line now and then.
+
+    Args:
+        title: what goes on, at the beginning of the line.
+        total: units in all.
+        unit: their name in the plural.
+        done: units that are there already; they do not count for the speed.
+        interval: seconds between two lines; QUIET at least where the environment variable CI is
+            set.
+    """
 
     def __init__(
         self, title: str, total: int, unit: str, done: int = 0, interval: float = 10.0
@@ -163,7 +171,12 @@ class Progress:
             self._print()
 
     def update(self, units: int = 1, note: str = "") -> None:
-        """Count `units` more as done; `note` (a loss, a file name) ends the line."""
+        """Count more as done.
+
+        Args:
+            units: how many more.
+            note: ends the line, such as a loss or the name of a file; "" keeps the last one.
+        """
         self.count += units
         self.note = note or self.note
         if self._bar is not None:

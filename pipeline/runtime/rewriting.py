@@ -28,9 +28,20 @@ class Edit(NamedTuple):
 
 
 def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
-    """A YAML text that says `values`, all keys in their order. Comments and lines of keys that stay
-    are kept; what stands in braces is written as a whole. WorkbenchError for aliases and other
-    forms whose lines cannot be changed one by one."""
+    """A YAML text that says other values. Comments and lines of keys that stay are kept; what
+    stands in braces is written as a whole.
+
+    Args:
+        text: YAML 1.2 with a mapping at its top.
+        values: what it is to say, all keys in their order.
+        where: the file, for messages.
+
+    Returns:
+        The new text, with the line ends of the old one.
+
+    Raises:
+        WorkbenchError: it has aliases or another form whose lines cannot be changed one by one.
+    """
     before = plain_yaml(text, where)
     document = _round_trip().load(text)
     if before == values:

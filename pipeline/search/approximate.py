@@ -45,8 +45,16 @@ def needed(parameters: Parameters) -> int:
 
 
 def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
-    """A faiss index of inner products of vectors (N, K) float32, N at least `needed`. Built by one
-    thread: equal vectors give equal bytes."""
+    """A faiss index of inner products, built by one thread: equal vectors give equal bytes.
+
+    Args:
+        vectors: (N, K) float32, N at least `needed(parameters)`.
+        parameters: of the kind of index.
+        seed: of the graph's levels, or of k-means.
+
+    Returns:
+        The index of faiss.
+    """
     from threadpoolctl import threadpool_limits
 
     faiss = library()
@@ -88,6 +96,12 @@ def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int
 
 
 def write(index: Any, path: Path) -> None:
+    """Write an index atomically.
+
+    Args:
+        index: of faiss.
+        path: the file.
+    """
     faiss = library()
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         # Python's own write: what the disk refuses is an OSError, not faiss's text
@@ -95,8 +109,15 @@ def write(index: Any, path: Path) -> None:
 
 
 def opened(path: Path, parameters: Parameters) -> Nearest:
-    """What finds rows in an index file of such parameters, mapped into memory, whose digest is to
-    be verified before: faiss trusts what it reads."""
+    """An index that was written, memory-mapped, as a function that finds the nearest.
+
+    Args:
+        path: the file.
+        parameters: how far it searches.
+
+    Returns:
+        From vectors (Q, K) and a count to rows (Q, count), -1 where fewer were found.
+    """
     faiss = library()
     index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     if isinstance(parameters, HNSWConfig):

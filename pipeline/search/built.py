@@ -31,8 +31,22 @@ def write_indexes(
     folder: Path, scores: Path, model: str, settings: SearchConfig, seed: int
 ) -> dict[str, Any]:
     """Build the indexes of all embeddings in a score file; equal embeddings give equal bytes.
-    Returns index.json: each of its `parts` has digests, and its recall with so many `queries` of
-    the other kind; `exact` names sets with too few vectors, which exact search takes."""
+
+    Args:
+        folder: to write to.
+        scores: the score file.
+        model: whose scores these must be.
+        settings: `search` of params.yaml, with another index than flat.
+        seed: of the index and of the queries that recall is measured with.
+
+    Returns:
+        The content of index.json: each of its `parts` has digests, and its recall with so many
+        `queries` of the other kind; `exact` names sets with too few vectors, which exact search
+        takes.
+
+    Raises:
+        WorkbenchError: the scores are another model's, or every set has too few vectors.
+    """
     from threadpoolctl import threadpool_limits
 
     file = GroupFile(scores)
@@ -90,8 +104,18 @@ def write_indexes(
 def recalls(
     index: Index, queries: np.ndarray, tops: Sequence[int], count: int = SHORTLIST
 ) -> list[float]:
-    """Mean share (0 to 1) of the exact nearest that an index of N vectors, asked for `count`, finds
-    for queries (Q, K) float32, by `tops`. A vector as near as the last of the exact ones counts."""
+    """How many of the exact nearest an index finds. A vector as near as the last of the exact ones
+    counts.
+
+    Args:
+        index: of N vectors, with `nearest`.
+        queries: (Q, K) float32.
+        tops: how many of the nearest are looked at, ascending or not.
+        count: how many the index is asked for.
+
+    Returns:
+        Mean share (0 to 1) over the queries, by `tops`.
+    """
     assert index.nearest is not None
     shares = np.zeros(len(tops))
     for start in range(0, len(queries), BLOCK):
@@ -107,13 +131,33 @@ def recalls(
 
 
 def digests(file: GroupFile, split: str, kind: str) -> dict[str, str]:
-    """Digests of the ids and vectors that the rows of an index stand for."""
+    """Digests of the ids and vectors that the rows of an index stand for.
+
+    Args:
+        file: the score file.
+        split: of the corpus.
+        kind: image or caption.
+
+    Returns:
+        SHA-256 by the keys of index.json.
+    """
     names = {"ids_sha256": f"{kind}_ids", "embeddings_sha256": f"{kind}_embeddings"}
     return {key: str(file.layouts[split][name].sha256) for key, name in names.items()}
 
 
 class BuiltIndexes:
-    """A folder of `write_indexes`; WorkbenchError if it does not fit score file or settings."""
+    """The indexes that `write_indexes` has built, held against score file and settings.
+
+    Args:
+        folder: that was written to.
+        scores: the score file.
+        model: whose scores these are.
+        settings: `search` of params.yaml.
+
+    Raises:
+        WorkbenchError: index.json is damaged, or was built for another model or with other
+            settings.
+    """
 
     def __init__(self, folder: Path, scores: Path, model: str, settings: SearchConfig) -> None:
         self.folder = folder
@@ -129,7 +173,19 @@ class BuiltIndexes:
         self.parts = {f"{part['split']}_{part['kind']}": part for part in said["parts"]}
 
     def attached(self, index: Index, split: str, kind: str) -> Index:
-        """An exact index with the built one that finds its nearest, where there is one."""
+        """An exact index with the built one that finds its nearest.
+
+        Args:
+            index: of all embeddings.
+            split: of the corpus.
+            kind: image or caption.
+
+        Returns:
+            `index` itself where none was built for so few vectors.
+
+        Raises:
+            WorkbenchError: the built one is missing, damaged, or of other embeddings.
+        """
         part = self.parts.get(f"{split}_{kind}")
         if part is None:
             return index

@@ -20,9 +20,19 @@ def word_drops(
 ) -> pd.DataFrame:
     """Leave every known word out of every caption of at least two known words, one at a time.
 
-    captions: M rows of the captions table; images: (M, K) unit vectors. A row per word: caption_id,
-    image_id, position (from 0), word, score (cosine of the whole caption with its image), drop
-    (score minus that without the word), place (1 for the largest drop of its caption).
+    Args:
+        embedder: of the model's captions.
+        captions: M rows of the captions table.
+        images: (M, K) unit vectors of their images.
+        block: captions looked at in one go.
+
+    Returns:
+        A row per word: caption_id, image_id, position (from 0), word, score (cosine of the whole
+        caption with its image), drop (score minus that without the word), place (1 for the largest
+        drop of its caption).
+
+    Raises:
+        WorkbenchError: no caption has two words that the model knows.
     """
     parts = []
     with Progress("leaving words out", len(captions), "captions") as progress:

@@ -63,12 +63,28 @@ def _last(order: list[str], code: str) -> int:
 
 
 def key_of(row: Row, codes: Codes) -> str:
-    """The settings and the code of a row, as keys_of has them."""
+    """The settings and the code of a row, as `keys_of` has them.
+
+    Args:
+        row: of a run.
+        codes: older code by the newest that counts as the same.
+
+    Returns:
+        Both digests, a dot between them.
+    """
     return f"{row.digest}.{codes.get(row.code, row.code)}"
 
 
 def keys_of(state: State, codes: Codes) -> frozenset[str]:
-    """The keys of a state, each by the newest code that counts as the same."""
+    """The keys of a state, each by the newest code that counts as the same.
+
+    Args:
+        state: a commit and its keys.
+        codes: older code by the newest that counts as the same.
+
+    Returns:
+        Keys as of `key_of`.
+    """
     parts = (key.partition(".") for key in state.keys)
     return frozenset(f"{digest}.{codes.get(code, code)}" for digest, _, code in parts)
 

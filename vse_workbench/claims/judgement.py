@@ -82,7 +82,15 @@ class Judgement:
 
 
 def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
-    """All claims on all their datasets; p values are corrected over those that were judged."""
+    """Judge all claims on all their datasets; p values are corrected over those that were judged.
+
+    Args:
+        ledger: the claims.
+        kept: the runs that there are.
+
+    Returns:
+        A judgement for each claim and dataset, in the order of claims.yaml.
+    """
     codes = carried_codes(runs_again(kept))
     cells = [
         _judged(ledger, Judgement(name, claim, dataset), kept, codes)

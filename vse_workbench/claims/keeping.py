@@ -38,8 +38,22 @@ NEAR_CHANCE = 1.5  # times the rsum of random rankings; below it a result is at 
 def made_row(
     job: Job, folder: Path, commit: str, minutes: float, has_ended: bool, kept: Kept
 ) -> Row:
-    """The row of a finished run, whose ranks are written. has_ended: by a collapse, so that it has
-    no scores."""
+    """The row of a finished run, whose ranks are written.
+
+    Args:
+        job: the run.
+        folder: of its repository.
+        commit: that it started from, 12 hex digits.
+        minutes: of a processor, that it took.
+        has_ended: by a collapse, so that it has no scores.
+        kept: where its ranks are written to; the row is not added.
+
+    Returns:
+        The row.
+
+    Raises:
+        WorkbenchError: a training of phrases has collapsed, whose chance level is not known.
+    """
     plan = job.plan
     criterion = job.plan.criterion
     if has_ended and plan.stage.startswith(LOCALISING):
@@ -107,9 +121,19 @@ def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
 def epochs_of_phase(
     curve: pd.DataFrame, kept: int, allowed: Mapping[str, int], loss: str
 ) -> tuple[int, int, int]:
-    """Of the phase of the kept epoch (1 is the first of the curve): that epoch's number, the last
-    one's, and the most there might have been: fewer than allowed where some were left out, as the
-    learning rate fell early, and all others trained."""
+    """How far the phase of the kept epoch came.
+
+    Args:
+        curve: a row for each epoch, with `phase` and `ended`.
+        kept: the epoch, 1 is the first of the curve.
+        allowed: the most epochs of each phase, as of `caps`.
+        loss: the phase of rows that name none of these.
+
+    Returns:
+        The number of the kept epoch in its phase, of the last one, and the most there might have
+        been: fewer than allowed where some were left out, as the learning rate fell early, and all
+        others trained.
+    """
     phases = curve["phase"].where(curve["phase"].isin(list(allowed)), loss)
     own = curve[phases == phases[kept - 1]]
     best = int((own.index < kept).sum())
@@ -120,8 +144,16 @@ def epochs_of_phase(
 
 
 def caps(section: Mapping[str, Any], loss: str) -> dict[str, int]:
-    """The most epochs of each phase of a training by the section of its model, none for CCA; an
-    earlier phase by another loss, as a warm-up, counts to that of `loss`."""
+    """The most epochs of each phase of a training; an earlier phase by another loss, as a warm-up,
+    counts to that of `loss`.
+
+    Args:
+        section: of the model, in params.yaml.
+        loss: the name of the phase that is none of the section's.
+
+    Returns:
+        By phase; empty for CCA, which has no epochs.
+    """
     epochs = section.get("training", {}).get("epochs", {})
     limits = dict(epochs) if isinstance(epochs, Mapping) else {loss: epochs}
     if not section.get("recurrent", True):  # dp_rnn: one phase, as long as both

@@ -142,7 +142,15 @@ def read_ledger(path: Path = Path("claims.yaml")) -> Ledger:
 
 
 def resolved(ledger: Ledger, name: str) -> Setting:
-    """A setting with all that its bases give it: no base, a model, a criterion, seeds."""
+    """A setting with all that its bases give it.
+
+    Args:
+        ledger: the claims.
+        name: of the setting.
+
+    Returns:
+        A setting without a base, with a model, a criterion and seeds.
+    """
     setting = ledger.settings[name]
     base = resolved(ledger, setting.base) if setting.base else Setting(seeds=ledger.seeds)
     fields = {key: getattr(setting, key) for key in setting.model_fields_set - {"base"}}
@@ -151,19 +159,44 @@ def resolved(ledger: Ledger, name: str) -> Setting:
 
 
 def seeds_of(ledger: Ledger, claim: Claim) -> list[int]:
-    """The seeds that judge a claim: those of both its settings."""
+    """The seeds that judge a claim: those of both its settings.
+
+    Args:
+        ledger: the claims.
+        claim: one of them.
+
+    Returns:
+        In the order of the first setting.
+    """
     first, second = (resolved(ledger, side).seeds for side in (claim.first, claim.second))
     return [seed for seed in first if seed in second]
 
 
 def factors_of(ledger: Ledger, name: str) -> list[float]:
-    """What the keys of a setting's search are multiplied by; [1.0]: it has no search."""
+    """What the keys of a setting's search are multiplied by.
+
+    Args:
+        ledger: the claims.
+        name: of the setting.
+
+    Returns:
+        The factors; [1.0] for a setting without a search.
+    """
     return ledger.search.factors if resolved(ledger, name).model in ledger.search.keys else [1.0]
 
 
 def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
-    """The premises of a claim that a dataset, or a setting on it, lacks, a line each. A premise of
-    settings holds for those of them that say what they have."""
+    """The premises of a claim that a dataset, or a setting on it, lacks. A premise of settings
+    holds for those of them that say what they have.
+
+    Args:
+        ledger: the claims.
+        claim: one of them.
+        dataset: where it would be tried.
+
+    Returns:
+        A line for each; [] where it can be tried.
+    """
     lacking = dict[str, None]()
     own = {side: resolved(ledger, side).has for side in (claim.first, claim.second)}
     for key, need in claim.needs.items():
@@ -178,7 +211,16 @@ def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
 
 
 def is_tried(ledger: Ledger, claim: Claim, dataset: str) -> bool:
-    """Whether runs of a claim count on a dataset: it is not withdrawn, and its premises are met."""
+    """Whether runs of a claim count on a dataset: it is not withdrawn, and its premises are met.
+
+    Args:
+        ledger: the claims.
+        claim: one of them.
+        dataset: one of the file's.
+
+    Returns:
+        True where they count.
+    """
     return not claim.withdrawn and not unmet(ledger, claim, dataset)
 
 
@@ -191,7 +233,22 @@ def setting_params(
     factor: float = 1.0,
 ) -> dict[str, Any]:
     """The params.yaml of a setting: defaults, the dataset's recipe and values, the setting's, the
-    dataset's `over`, the factor of the search."""
+    dataset's `over`, the factor of the search.
+
+    Args:
+        ledger: the claims.
+        name: of the setting.
+        dataset: on which it runs.
+        defaults: values of every key.
+        recipes: the folder of the recipes.
+        factor: of the search; 1: the setting as it is.
+
+    Returns:
+        Nested values of every key.
+
+    Raises:
+        WorkbenchError: a key that params.yaml does not have.
+    """
     setting = resolved(ledger, name)
     where = ledger.datasets[dataset]
     params = copy.deepcopy(dict(defaults))
@@ -228,7 +285,8 @@ def _problems(ledger: Ledger) -> Iterator[str]:
         if not (setting.base or setting.model):
             yield f"settings.{name}: no model"
     for dataset, where in ledger.datasets.items():
-        if strange := where.over.keys() - ledger.settings.keys() - {ALL}:
+        strange = where.over.keys() - ledger.settings.keys() - {ALL}
+        if strange:
             yield f"datasets.{dataset}.over: {listing(sorted(strange))}: no such setting"
     for name, claim in ledger.claims.items():
         named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
@@ -242,7 +300,8 @@ def _problems(ledger: Ledger) -> Iterator[str]:
 def _claim_problems(ledger: Ledger) -> Iterator[str]:
     """What is wrong with claims whose settings, measures and datasets are there."""
     for name, claim in ledger.claims.items():
-        if len(seeds := seeds_of(ledger, claim)) < 2:
+        seeds = seeds_of(ledger, claim)
+        if len(seeds) < 2:
             alone = listing(seeds) or "none"
             yield f"claims.{name}: seed {alone} alone is of both settings; an interval needs two"
         sizes = [key for key in ("at_least", "within", "at_most") if getattr(claim, key)]
@@ -250,6 +309,7 @@ def _claim_problems(ledger: Ledger) -> Iterator[str]:
             yield f"claims.{name}: {listing(sizes)}: one of them at most"
         wanted = len(ledger.measures[claim.measure])
         for side in ("first", "second") if claim.published else ():
-            if (count := len(getattr(claim.published, side))) != wanted:
+            count = len(getattr(claim.published, side))
+            if count != wanted:
                 text = f"{count} figures; measure {claim.measure} has {wanted}"
                 yield f"claims.{name}: published.{side}: {text}"

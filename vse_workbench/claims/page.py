@@ -32,7 +32,8 @@ LABELS = [
 LEVEL_FIGURES = ("i2t.r1", "t2i.r1", "rsum")
 TOP = {"r1": 1, "r5": 5, "r10": 10}
 PUBLISHED_IMAGES = 1000  # of the papers' test splits, or more
-BEGIN = "<!-- claims -->\n"  # around README's line
+# around README's line
+BEGIN = "<!-- claims -->\n"
 END = "<!-- /claims -->\n"
 
 
@@ -82,7 +83,15 @@ def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> 
 
 
 def sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
-    """How many cells have each verdict."""
+    """How many cells have each verdict.
+
+    Args:
+        ledger: the claims.
+        cells: those that are counted.
+
+    Returns:
+        Two sentences.
+    """
     labels = Counter(cell.label for cell in cells)
     parts = [f"{label} {labels[label]}" for label in LABELS if labels[label]]
     tried = len({cell.name for cell in cells})
@@ -94,14 +103,31 @@ def sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
 
 
 def renewed(readme: str, ledger: Ledger, cells: Sequence[Judgement]) -> str:
-    """README with its line about the claims; unchanged where it has no markers."""
+    """README with its line about the claims.
+
+    Args:
+        readme: its text.
+        ledger: the claims.
+        cells: all that were judged.
+
+    Returns:
+        The text; unchanged where it has no markers.
+    """
     before, begin, rest = readme.partition(BEGIN)
     line = fill(f"[The papers' claims](docs/claims.md): {sentence(ledger, cells)}", 120)
     return f"{before}{begin}\n{line}\n\n{END}{rest.partition(END)[2]}" if begin else readme
 
 
 def rows_of(ledger: Ledger, cells: Iterable[Judgement]) -> list[list[str]]:
-    """Head and a row for each cell, for a terminal."""
+    """Judgements for a terminal.
+
+    Args:
+        ledger: the claims.
+        cells: those that are shown.
+
+    Returns:
+        Head and a row for each cell.
+    """
     rows = [["claim", "dataset", "measure", "published", "difference", "", "", "verdict"]]
     for cell in cells:
         published = "no figures" if cell.published is None else f"{cell.published:+.1f}"
@@ -113,7 +139,8 @@ def rows_of(ledger: Ledger, cells: Iterable[Judgement]) -> list[list[str]]:
 def _numbers(ledger: Ledger, cell: Judgement) -> list[str]:
     """The difference with its interval; its size and p; seeds and cost; R@1 of both settings, ""
     where they have none. [] where nothing ran"""
-    if (effect := cell.found) is None or cell.levels is None:
+    effect = cell.found
+    if effect is None or cell.levels is None:
         return []
     size = _share(ledger, cell.claim, effect.mean, cell.levels[1]) if cell.has_share else []
     if cell.corrected is not None:

@@ -16,8 +16,14 @@ DECIDED = ("holds", "reversed")  # their marks are filled
 
 
 def draw(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
-    """A panel for each paper, a row for each claim: the paper's difference as a diamond, the
-    measured ones with their intervals. cells: those that have an interval, at least one."""
+    """Draw a panel for each paper, a row for each claim: the paper's difference as a diamond, the
+    measured ones with their intervals.
+
+    Args:
+        path: the picture, .svg.
+        ledger: the claims.
+        cells: those that have an interval, at least one.
+    """
     titles = {cell.dataset: ledger.datasets[cell.dataset].title for cell in cells}
     papers = dict[str, dict[str, list[Judgement]]]()
     for cell in cells:

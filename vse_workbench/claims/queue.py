@@ -79,7 +79,16 @@ class Planner:
         return [self.plan(*pair) for pair in dict.fromkeys(compared)]
 
     def params(self, setting: str, dataset: str, factor: float = 1.0) -> dict[str, Any]:
-        """The params.yaml of a setting, with the factor of its search."""
+        """The params.yaml of a setting.
+
+        Args:
+            setting: its name.
+            dataset: on which it runs.
+            factor: of its search; 1: the setting as it is.
+
+        Returns:
+            Nested values of every key.
+        """
         return setting_params(self.ledger, setting, dataset, self.defaults, RECIPES, factor)
 
     def _plan(self, setting: str, dataset: str) -> Plan:
@@ -87,7 +96,8 @@ class Planner:
         entry = resolved(self.ledger, setting)
         params = self.params(setting, dataset)
         values = without_data(params)
-        if problems := "\n  ".join(find_problems(values)):
+        problems = "\n  ".join(find_problems(values))
+        if problems:
             raise WorkbenchError(f"claims.yaml, setting {setting} on {dataset}:\n  {problems}")
         with tempfile.TemporaryDirectory() as name:
             graph = Path(name, GRAPH.name)
@@ -144,7 +154,7 @@ class Job:
 
 
 def without_data(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The same params.yaml, valid also where raw data and a model of words are not there."""
+    """A params.yaml that is valid also where raw data and a model of words are not there."""
     words = params["vocabulary"]
     has_model = {"vectors": "."} if words["source"] == "transformer" else {}
     return dict(params) | {"raw": ".", "vocabulary": words | has_model}

@@ -31,7 +31,12 @@ Reached = tuple[Mapping[str, float], Ranks | None]
 
 
 def write_ranks(path: Path, kept: Ranks) -> None:
-    """Write a compressed .npz: `i2t` and `i2t.images`, and so on."""
+    """Write a compressed .npz: `i2t` and `i2t.images`, and so on.
+
+    Args:
+        path: the file.
+        kept: ranks and images, in the smallest whole numbers that hold them.
+    """
     arrays = {way: _small(ranks) for way, ranks in kept.ranks.items()}
     arrays |= {f"{way}.images": _small(images) for way, images in kept.images.items()}
     buffer = io.BytesIO()
@@ -86,7 +91,15 @@ def image_differences(
 
 
 def chance(kept: Ranks, figures: Iterable[str]) -> float | None:
-    """The sum of recalls that random rankings reach; None where a figure is none of retrieval."""
+    """The sum of recalls that random rankings reach (the hypergeometric distribution).
+
+    Args:
+        kept: the queries, by the images that they belong to.
+        figures: recalls of retrieval, such as i2t.r5.
+
+    Returns:
+        Percent; None where a figure is none of retrieval.
+    """
     total = 0.0
     for figure in figures:
         match = BY_QUERY.fullmatch(figure)

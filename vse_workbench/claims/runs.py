@@ -43,7 +43,15 @@ sys.exit(subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL))
 
 
 class Folder:
-    """A worktree at a commit, and the run that it holds."""
+    """A worktree at a commit, and the run that it holds.
+
+    Args:
+        number: of the process, from 1; the worktree lies in FOLDERS under this name.
+        commit: that is checked out.
+
+    Raises:
+        WorkbenchError: git cannot make the worktree.
+    """
 
     def __init__(self, number: int, commit: str) -> None:
         self.path = (FOLDERS / str(number)).resolve()
@@ -63,9 +71,16 @@ class Folder:
         return self.note.read_text(encoding="utf-8") if self.note.exists() else ""
 
     def run(self, job: Job, params: Mapping[str, Any]) -> tuple[int, float]:
-        """Run the stages of a job; the exit code of `dvc repro`, and the minutes of processor time.
-        One process at a time runs those before the training: the others then take them from the
-        cache."""
+        """Run the stages of a job. One process at a time runs those before the training: the others
+        then take them from the cache.
+
+        Args:
+            job: the run.
+            params: content of its params.yaml.
+
+        Returns:
+            The exit code of `dvc repro`, and the minutes of processor time.
+        """
         write_text(self.note, job.name)
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
@@ -105,7 +120,14 @@ class Folder:
 
 
 class Runs:
-    """The work of all processes; what they share changes under `changed`."""
+    """The work of all processes; what they share changes under `changed`.
+
+    Args:
+        planner: of the claims.
+        plans: of the settings that are run.
+        kept: the runs that there are; new ones are added.
+        listed: what lacks: `queue`, or `again`.
+    """
 
     def __init__(
         self, planner: Planner, plans: list[Plan], kept: Kept, listed: Listed = queue
@@ -153,7 +175,18 @@ class Runs:
             say(f"{self.done} of {self.total}: {job.name}: {outcome}; left: {left}")
 
     def one(self, job: Job, folder: Folder) -> str:
-        """Run a job and keep its row; what came out."""
+        """Run a job and keep its row.
+
+        Args:
+            job: the run.
+            folder: in which it runs.
+
+        Returns:
+            What came out, as a line.
+
+        Raises:
+            WorkbenchError: it failed, or was started with other code or settings than today's.
+        """
         plan = job.plan
         params = self.planner.params(plan.setting, plan.dataset, job.factor or 1.0)
         runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1, "processes": 1}
@@ -173,7 +206,16 @@ class Runs:
 
 
 def run_all(runs: Runs, processes: int, commit: str) -> None:
-    """Work through the queue with several processes; WorkbenchError names what failed."""
+    """Work through the queue with several processes.
+
+    Args:
+        runs: the work.
+        processes: how many run at a time.
+        commit: that they start from.
+
+    Raises:
+        WorkbenchError: some have failed; they are named when the others are done.
+    """
     folders = [Folder(number, commit) for number in range(1, processes + 1)]
     threads = [threading.Thread(target=runs.work, args=[one], daemon=True) for one in folders]
     for thread in threads:
@@ -188,14 +230,26 @@ def run_all(runs: Runs, processes: int, commit: str) -> None:
 def head() -> str:
     """The commit of the repository, 12 hex digits; WorkbenchError with changes of what decides
     results that are not committed."""
-    if changed := said("git", "status", "--porcelain", "--", *SOURCES).splitlines():
+    changed = said("git", "status", "--porcelain", "--", *SOURCES).splitlines()
+    if changed:
         files = listing(line[3:] for line in changed)
         raise WorkbenchError(f"not committed: {files}", "a kept run has a commit: git commit")
     return said("git", "rev-parse", "--short=12", "HEAD").strip()
 
 
 def said(*command: str, folder: Path = Path()) -> str:
-    """What a command prints; WorkbenchError when it fails."""
+    """Run a command to its end.
+
+    Args:
+        command: program and arguments.
+        folder: in which it runs.
+
+    Returns:
+        What it prints.
+
+    Raises:
+        WorkbenchError: it fails; the last line of its error output is named.
+    """
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.splitlines() or ["no message"])[-1]

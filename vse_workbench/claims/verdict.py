@@ -94,8 +94,17 @@ def decided(mean: float, low: float, high: float, p: float, region: Region, inte
 
 
 def open_sides(word: str, mean: float, region: Region) -> set[int]:
-    """The sides (0: first, 1: second) of which a better setting might change a word: a better first
-    one raises the difference, a better second one lowers it."""
+    """The sides of which a better setting might change a word: a better first one raises the
+    difference, a better second one lowers it.
+
+    Args:
+        word: of `decided`.
+        mean: of the differences.
+        region: what the claim says of the mean.
+
+    Returns:
+        0 for the first, 1 for the second setting.
+    """
     if word == "holds":
         return {side for side, end in ((1, region[0]), (0, region[1])) if math.isfinite(end)}
     if word == "reversed":

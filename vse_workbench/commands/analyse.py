@@ -19,8 +19,8 @@ from vse_workbench.analysis.discriminative import word_drops
 GROUP = "look"
 
 ANALYSES = ("separation", "correlations", "words", "curve")
-IMAGES = 100  # drawn to correlate, and to leave words out
-CAPTIONS = 1000
+IMAGES = 100  # drawn to correlate
+CAPTIONS = 1000  # drawn to leave words out
 MORE = "More runs: score files, or REVISION:MODEL."
 
 
@@ -68,7 +68,18 @@ def main(
 
 
 def labelled(options: tuple[str, ...], own: str) -> dict[str, str]:
-    """LABEL=RUN options as a mapping; WorkbenchError for another form or a label used twice."""
+    """LABEL=RUN options as a mapping.
+
+    Args:
+        options: as given.
+        own: the model's own label, which no other run has.
+
+    Returns:
+        Runs by label.
+
+    Raises:
+        WorkbenchError: another form, or a label used twice.
+    """
     runs = dict[str, str]()
     for option in options:
         label, _, run = option.partition("=")

@@ -12,8 +12,8 @@ from pipeline.runtime.process import print_json
 from stages.common import command, json_option
 
 GROUP = "compare"
-CONFIDENCE = 0.95  # of the intervals; of the draws of test images
-SEED = 0
+CONFIDENCE = 0.95  # of the intervals
+SEED = 0  # of the draws of test images
 
 
 @command

@@ -111,7 +111,8 @@ def _in_folder(
     if exported is None:
         raise WorkbenchError("--images FOLDER needs --from EXPORTED", "vse export model writes it")
     source = click.get_current_context().get_parameter_source
-    if flags := [f"--{name}" for name in CORPUS if source(name) != ParameterSource.DEFAULT]:
+    flags = [f"--{name}" for name in CORPUS if source(name) != ParameterSource.DEFAULT]
+    if flags:
         raise WorkbenchError(f"{listing(flags)}: of a search in the corpus, not with --images")
     embedder = Embedder.load(exported, "auto")
     if not embedder.scores_are_products:

@@ -74,7 +74,8 @@ def main(
         port = socket_.getsockname()[1]
         hosts = ["*"] if host in ANY and not called else [*LOCAL, host, *called]
         server = SearchServer(searchers, pictures, criteria, limits, others)
-        if (rsum := searchers[server.best].val_rsum) is not None:
+        rsum = searchers[server.best].val_rsum
+        if rsum is not None:
             say(f"the page opens on {server.best}: the largest validation rsum ({rsum:.1f})")
         say(f"http://{shown}:{port}/ searches with {', '.join(searchers)}; Ctrl-C ends it")
         if host not in LOCAL:
@@ -97,7 +98,18 @@ def not_searchable(params: CommonParams) -> dict[str, str]:
 
 
 def listening_at(host: str, port: int) -> socket.socket:
-    """A socket that others can connect to."""
+    """A socket that others can connect to.
+
+    Args:
+        host: address or name.
+        port: 0: any that is free.
+
+    Returns:
+        It listens already.
+
+    Raises:
+        WorkbenchError: the system refuses it.
+    """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)

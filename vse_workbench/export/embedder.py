@@ -34,6 +34,14 @@ class Embedder:
 
     model: its name; sha256: the digest of weights and description; export_sha256: that of all files
     of the export; scores_are_products: whether inner products are the model's scores.
+
+    Args:
+        folder: that `vse export model` wrote.
+        device: `cpu`, `cuda`, or `auto`: cuda if there is one.
+
+    Raises:
+        WorkbenchError: no exported folder, a file that is missing or was changed, another device,
+            `cuda` where torch sees none.
     """
 
     def __init__(self, folder: Path | str, device: str = "cpu") -> None:
@@ -49,7 +57,14 @@ class Embedder:
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu") -> Self:
-        """The model of an exported folder, on the device `cpu`, `cuda`, or `auto`: cuda if there.
+        """The model of an exported folder.
+
+        Args:
+            folder: that `vse export model` wrote.
+            device: `cpu`, `cuda`, or `auto`: cuda if there is one.
+
+        Returns:
+            The model, ready.
 
         Raises:
             WorkbenchError: no exported folder, a file that is missing or was changed, another

@@ -66,14 +66,24 @@ def _earlier(folder: Path) -> list[Path]:
         exported = []
     files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     exported += [path for name, path in files.items() if known.get(name) == sha256_file(path)]
-    if strange := [path.relative_to(folder) for path in paths if path not in exported]:
+    strange = [path.relative_to(folder) for path in paths if path not in exported]
+    if strange:
         text = f"holds files that no export wrote, or that changed since: {listing(strange)}"
         raise WorkbenchError(f"{folder}: {text}", "choose a new folder, or take them out")
     return exported
 
 
 def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Copy what the queries of a model need into a folder; the content of its config.json."""
+    """Copy what the queries of a model need into a folder.
+
+    Args:
+        folder: to write to, empty.
+        files: by the names that queries use.
+        checkpoint: the weights.
+
+    Returns:
+        The content of its config.json, which `finish` writes.
+    """
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
     sizes = checkpoint.description.architecture
     spare = {"image_network"} if "image_model" in sizes else set()
@@ -108,7 +118,12 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
 
 
 def finish(folder: Path, config: dict[str, Any]) -> None:
-    """Write config.json, with a digest of every file that the queries do not read, too."""
+    """Write config.json, with a digest of every file that the queries do not read, too.
+
+    Args:
+        folder: with all other files.
+        config: of `write_folder`.
+    """
     read = {entry["path"] for entry in config["files"].values()}
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     beside = {name: sha256_file(folder / name) for name in sorted(names - read)}
@@ -149,9 +164,11 @@ def _config(path: Path) -> dict[str, Any]:
     if version != FORMAT:
         raise WorkbenchError(f"{path}: format {version!r}; this version reads {FORMAT}", AGAIN)
     allowed = {*NAMES.values(), f"{NAMES['text']}/{VOCABULARY}"}  # no path out of the folder
-    if strangers := [name for name, (file, _) in places.items() if file not in allowed]:
+    strangers = [name for name, (file, _) in places.items() if file not in allowed]
+    if strangers:
         raise WorkbenchError(f"{path}: files that no export has: {listing(strangers)}", AGAIN)
-    if lost := [name for name in ("checkpoint", "features", "text") if name not in places]:
+    lost = [name for name in ("checkpoint", "features", "text") if name not in places]
+    if lost:
         raise WorkbenchError(f"{path}: does not name {listing(lost)}", AGAIN)
     return config
 

@@ -43,9 +43,22 @@ class CropFeatures(nn.Module):
 def write_networks(
     folder: Path, towers: Mapping[str, Tower], files: Files, sizes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Export both towers and the image network, if the image tower has none (a model whose features
-    come from a file gets none); returns how an image becomes a crop, for config.json. sizes: the
-    architecture of the model."""
+    """Export both towers, and the image network if the image tower has none. A model whose features
+    come from a file gets none.
+
+    Args:
+        folder: to write to.
+        towers: by side: image, caption.
+        files: of the model, by the names that queries use.
+        sizes: the architecture of the model.
+
+    Returns:
+        For config.json: how an image becomes a crop.
+
+    Raises:
+        WorkbenchError: a network's vectors differ from the model's, or the extra onnx is not
+            installed.
+    """
     networks = {f"{side}_tower": tower for side, tower in towers.items()}
     crops = crops_of(sizes) if "image_model" in sizes else None
     if crops is None:
@@ -70,8 +83,19 @@ def write_networks(
 
 
 def write_tower(path: Path, tower: Tower) -> float:
-    """Export a network; returns the largest difference from the model's numbers, as a share of the
-    largest number where that is above 1."""
+    """Export a network and hold it against the model at several batch sizes and lengths.
+
+    Args:
+        path: the .onnx file.
+        tower: the network with examples of its inputs.
+
+    Returns:
+        The largest difference from the model's numbers, as a share of the largest number where that
+        is above 1.
+
+    Raises:
+        WorkbenchError: the difference is above TOLERANCE, or the extra onnx is not installed.
+    """
     try:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch's exporter needs it

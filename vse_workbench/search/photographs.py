@@ -21,10 +21,21 @@ Vectors = dict[str, np.ndarray]  # by the digest of a file's path, size and time
 
 
 def search_folder(embedder: Embedder, folder: Path, vector: np.ndarray, top: int) -> Answer:
-    """The images of a folder, and of those below it, with the largest products with a vector (K,).
+    """The images of a folder, and of those below it, nearest to a vector. Hidden names are left
+    out, links to folders not followed; what else is no image that can be used is named on standard
+    error.
 
-    Hidden names are left out, links to folders not followed; what else is no image that can be used
-    is named on standard error. WorkbenchError for a folder without any image.
+    Args:
+        embedder: of the images.
+        folder: that is searched.
+        vector: (K,) of the query.
+        top: how many.
+
+    Returns:
+        The images with the largest products, best first.
+
+    Raises:
+        WorkbenchError: there is no such folder, or no image in it.
     """
     if not folder.is_dir():
         raise WorkbenchError(f"{folder}: no such folder")

@@ -79,8 +79,16 @@ def as_dict(hit: Hit) -> dict[str, Any]:
 class Searcher:
     """A trained model with what it has scored.
 
-    `exported` are files of an exported folder, used instead of those of dvc.yaml; `wordnet` as in
-    pipeline.sentences.encoder.read_encoder; without `settings` embeddings are searched exactly.
+    Args:
+        name: of the model.
+        device: on which queries are embedded.
+        wordnet: folder of WordNet, where sentence features need it and it is not beside the
+            encoder.
+        exported: files of an exported folder, used instead of those of dvc.yaml.
+        settings: `search` of params.yaml; None: embeddings are searched exactly.
+
+    Raises:
+        WorkbenchError: the model has not scored the corpus, or its files do not belong together.
     """
 
     def __init__(
@@ -105,7 +113,18 @@ class Searcher:
         self._scores = cache(self._read_scores)
 
     def of_text(self, text: str, question: Question) -> Answer:
-        """The images nearest to a text; WorkbenchError for one without any word that is known."""
+        """The images nearest to a text.
+
+        Args:
+            text: the query.
+            question: how to search.
+
+        Returns:
+            The images, best first.
+
+        Raises:
+            WorkbenchError: a text without any word that is known.
+        """
         index = self.index(question.split, "image")
         query, notes = self.text_query(text)
         return self._answer(query, index, "image", question, notes)
@@ -118,7 +137,18 @@ class Searcher:
         return query, notes
 
     def of_image(self, image: Image.Image, question: Question) -> Answer:
-        """The captions nearest to an RGB image; WorkbenchError for one that cannot be read."""
+        """The captions nearest to an image.
+
+        Args:
+            image: the query, RGB.
+            question: how to search.
+
+        Returns:
+            The captions, best first.
+
+        Raises:
+            WorkbenchError: a model whose image features came from a file.
+        """
         index = self.index(question.split, "caption")
         return self._answer(self.image_query(image), index, "caption", question, [])
 
@@ -150,7 +180,8 @@ class Searcher:
         self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
     ) -> Answer:
         near, scores = queries.rescored(index, query, max(question.top, question.shortlist))
-        if len(near.ids) < (wanted := min(question.top, len(index.ids))):
+        wanted = min(question.top, len(index.ids))
+        if len(near.ids) < wanted:
             few = f"the index found {len(near.ids)} of {wanted}; more with search.ivf_pq.probes"
             notes.append(f"{few} or search.hnsw.ef_search raised")
         if question.criterion.transductive:
@@ -163,7 +194,8 @@ class Searcher:
     ) -> np.ndarray:
         """Scores of the items of `near`, as if the query were one more of the split's queries."""
         criterion = question.criterion
-        if criterion.name not in (allowed := single_query_criteria()):
+        allowed = single_query_criteria()
+        if criterion.name not in allowed:
             text = f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
             raise WorkbenchError(text)
         stored = self._scores(question.split)
@@ -178,7 +210,17 @@ class Searcher:
 
 
 class Reranker(Searcher):
-    """The best `top` of one searcher, in the order of another, whose model scores pairs."""
+    """The best of one searcher, in the order of another, whose model scores pairs.
+
+    Args:
+        name: of the item of `rerank`.
+        first: of a model of vectors.
+        second: of a model of pairs.
+        top: how many of the first one's are ordered again.
+
+    Raises:
+        WorkbenchError: the models are not of these two kinds.
+    """
 
     def __init__(self, name: str, first: Searcher, second: Searcher, top: int) -> None:
         kinds = [isinstance(searcher.model, queries.VectorQueries) for searcher in (first, second)]
@@ -218,11 +260,25 @@ def open_searcher(
     opened: dict[str, Searcher],
     exported: Files | None = None,
 ) -> Searcher:
-    """The searcher of a model, or of an item of `rerank`. opened: those there are, by name;
-    exported: files of the model in an exported folder."""
+    """The searcher of a model, or of an item of `rerank`.
+
+    Args:
+        name: of either.
+        device: on which queries are embedded.
+        params: of params.yaml.
+        opened: those there are, by name; the new one is added.
+        exported: files of the model in an exported folder.
+
+    Returns:
+        A searcher.
+
+    Raises:
+        WorkbenchError: as of `Searcher` and `Reranker`.
+    """
     if name in opened:
         return opened[name]
-    if exported or (pair := params.rerank.get(name)) is None:
+    pair = params.rerank.get(name)
+    if exported or pair is None:
         wordnet = params.sentences.tfidf.wordnet_folder
         opened[name] = Searcher(name, device, wordnet, exported, params.search)
     else:

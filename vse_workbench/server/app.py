@@ -31,8 +31,8 @@ from vse_workbench.server.guard import ERRORS, Guard, explained
 TITLE = "VSE Workbench: search"
 STATIC = Path(__file__).with_name("static")
 MAX_TOP = 200
-EXAMPLES = 6  # captions and images of the page before the first search
-SHOWN = 12
+EXAMPLES = 6  # captions of the page before the first search
+SHOWN = 12  # images of it
 THUMBNAILS = 4096  # pictures that are kept, some kB each
 QUALITY = 85  # of JPEG
 T = TypeVar("T")
@@ -58,8 +58,15 @@ class Limits:
 
 
 class SearchServer:
-    """Answers requests, as the application `app`. All searchers are of one corpus; others: models
-    that cannot be searched with, and why."""
+    """Answers requests, as the application `app`.
+
+    Args:
+        searchers: by the name of their model, all of one corpus, at least one.
+        pictures: by the name of their model, of those that show where they look.
+        criteria: by name, those that rank single queries.
+        limits: of a request.
+        others: models that cannot be searched with, and why.
+    """
 
     def __init__(
         self,
@@ -145,7 +152,20 @@ class SearchServer:
         top: Top = 12,
         criterion: Ranked = "naive",
     ) -> dict[str, Any]:
-        """The images nearest to a text, or the captions nearest to an image of the corpus."""
+        """The images nearest to a text, or the captions nearest to an image of the corpus.
+
+        \f
+        Args:
+            model: its name, None for the best.
+            text: the query, or None.
+            image: id of an image of the corpus, in place of a text.
+            split: that is searched.
+            top: number of results.
+            criterion: that ranks them.
+
+        Returns:
+            The answer: `hits`, best first, and what was searched how.
+        """
         asked = self._question(model, split, top, criterion)
         return await self._found(model, self._given(text, image), asked)
 
@@ -158,23 +178,63 @@ class SearchServer:
         criterion: Ranked = "naive",
     ) -> dict[str, Any]:
         """The captions nearest to an image, the bytes of its file or a form with the file in the
-        field `image`; or the images nearest to each of {"texts": [...]}, the JSON of a batch."""
+        field `image`; or the images nearest to each of {"texts": [...]}, the JSON of a batch.
+
+        \f
+        Args:
+            request: with the body.
+            model: its name, None for the best.
+            split: that is searched.
+            top: number of results.
+            criterion: that ranks them.
+
+        Returns:
+            The answer; of a batch `answers`, one for each text.
+        """
         asked = self._question(model, split, top, criterion)
         return await self._found(model, await self._sent(request), asked)
 
     async def embed(
         self, model: Model = None, text: Text | None = None, image: Known | None = None
     ) -> dict[str, Any]:
-        """The embedding of a text, or of an image of the corpus."""
+        """The embedding of a text, or of an image of the corpus.
+
+        \f
+        Args:
+            model: its name, None for the best.
+            text: that is embedded, or None.
+            image: id of an image of the corpus, in place of a text.
+
+        Returns:
+            The `embeddings`, (1, K), with their `shape`.
+        """
         return await self._embedded(model, self._given(text, image))
 
     async def embed_sent(self, request: Request, model: Model = None) -> dict[str, Any]:
-        """The embeddings of what is sent, as to /api/search."""
+        """The embeddings of what is sent, as to /api/search.
+
+        \f
+        Args:
+            request: with the body.
+            model: its name, None for the best.
+
+        Returns:
+            The `embeddings`, a row for each text or image, with their `shape`.
+        """
         self._searcher(model)
         return await self._embedded(model, await self._sent(request))
 
     async def image(self, id: Known, side: Side = 320) -> Response:
-        """An image of the corpus, made smaller."""
+        """An image of the corpus, made smaller.
+
+        \f
+        Args:
+            id: of the image.
+            side: pixels of the longer side, at most.
+
+        Returns:
+            A JPEG file.
+        """
         path = self._path(id)
         with anyio.fail_after(self.limits.seconds):
             data = await run_sync(self.thumbnail, path, side, abandon_on_cancel=True)
@@ -183,7 +243,18 @@ class SearchServer:
     async def attention(
         self, text: Text, image: Known, model: Model = None, split: Split = "test"
     ) -> Response:
-        """Where a model that compares regions with words looks for each word of a text."""
+        """Where a model that compares regions with words looks for each word of a text.
+
+        \f
+        Args:
+            text: in its words.
+            image: id of an image of the split.
+            model: its name, None for the best.
+            split: of the image.
+
+        Returns:
+            A PNG file.
+        """
         name = self._searcher(model).name
         self._question(name, split, 1, "naive")
         if name not in self.pictures:
@@ -291,7 +362,19 @@ class SearchServer:
 def each_of(
     query: Given, of_text: Callable[[str], T], of_image: Callable[[Image.Image], T]
 ) -> list[T]:
-    """What is made of every text, or of the image; an error names its text of a batch."""
+    """What is made of every text, or of the image.
+
+    Args:
+        query: a text, a batch of texts, or an image yet to decode.
+        of_text: makes it of a text.
+        of_image: makes it of an image.
+
+    Returns:
+        One for each.
+
+    Raises:
+        WorkbenchError: as of these; it names its text of a batch.
+    """
     if not isinstance(query, list):
         return [of_text(query) if isinstance(query, str) else of_image(query())]
     results = []
@@ -304,7 +387,15 @@ def each_of(
 
 
 def page(name: str, _: Request) -> Response:
-    """A page of the server; it takes no parameters of its own."""
+    """A page of the server.
+
+    Args:
+        name: of its file.
+        _: the request; a page takes no parameters of its own.
+
+    Returns:
+        The file.
+    """
     return FileResponse(STATIC / name)
 
 
@@ -321,26 +412,63 @@ def check_parameters(request: Request) -> None:
 
 
 def spread(ids: Sequence[str], count: int) -> list[str]:
-    """Some of the ids, at equal distances."""
+    """Some of the ids, at equal distances.
+
+    Args:
+        ids: in their order.
+        count: how many, all where there are fewer.
+
+    Returns:
+        The first, and those that follow.
+    """
     count = min(count, len(ids))
     return [ids[len(ids) * number // count] for number in range(count)]
 
 
 def check(kind: str, name: str, there: Sequence[str]) -> None:
-    """404 for a name that is not there."""
+    """Refuse a name that is not there.
+
+    Args:
+        kind: what it names, for the message.
+        name: as given.
+        there: the names that there are.
+
+    Raises:
+        HTTPException: 404.
+    """
     if name not in there:
         raise HTTPException(404, f"{kind} {name[:100]!r}: there are {listing(there)}")
 
 
 def thumbnail(pixels: int, path: str, side: int) -> bytes:
-    """An image of at most so many pixels as a JPEG file, its longer side that long."""
+    """An image of the corpus as a small JPEG file.
+
+    Args:
+        pixels: that it may have at most.
+        path: its file.
+        side: pixels of the longer side.
+
+    Returns:
+        The bytes of the file.
+
+    Raises:
+        WorkbenchError: the file is no image, or has more pixels.
+    """
     image = open_rgb(path, pixels)
     image.thumbnail((side, side))
     return encoded(image, "JPEG")
 
 
 def encoded(image: Image.Image, kind: str) -> bytes:
-    """An RGB image as the bytes of a file."""
+    """An image as the bytes of a file.
+
+    Args:
+        image: RGB.
+        kind: JPEG or PNG.
+
+    Returns:
+        The bytes.
+    """
     buffer = io.BytesIO()
     image.save(buffer, kind, quality=QUALITY)
     return buffer.getvalue()

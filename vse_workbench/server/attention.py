@@ -17,7 +17,12 @@ INPUTS = ("images", "captions", "features", "text")
 
 
 class AttentionPictures:
-    """A model that compares regions with words, with a reader for each split that is asked for."""
+    """A model that compares regions with words, with a reader for each split that is asked for.
+
+    Args:
+        searcher: of the model.
+        device: on which it computes.
+    """
 
     def __init__(self, searcher: Searcher, device: torch.device) -> None:
         files = searcher.files
@@ -27,6 +32,19 @@ class AttentionPictures:
         self.reader = cache(lambda split: opened(checkpoint, inputs, device, split))
 
     def drawn(self, text: str, image_id: str, path: Path | str, split: str) -> Image.Image:
-        """The image for every word of the text, lit where the model looks."""
+        """The image for every word of a text, lit where the model looks.
+
+        Args:
+            text: in its words.
+            image_id: of the split.
+            path: the image's file.
+            split: of the corpus.
+
+        Returns:
+            A sheet.
+
+        Raises:
+            WorkbenchError: the split does not have the image, or the text no word.
+        """
         pair = self.reader(split).of_words(image_id, words_of(text))
         return draw_attention(pair, path, text)

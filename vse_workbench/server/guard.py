@@ -38,7 +38,12 @@ log = logging.getLogger("uvicorn.error")
 
 
 class Guard:
-    """An application behind its headers and the host names by which it may be called ("*": any)."""
+    """An application behind its headers and the host names by which it may be called.
+
+    Args:
+        app: that answers.
+        hosts: names, in any case of letters; "*": any.
+    """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
         self.app = app
@@ -78,12 +83,29 @@ class Protocol(H11Protocol):
 
 
 def failure(status: int, text: str, headers: Any = None) -> JSONResponse:
-    """An error as one line."""
+    """An error as one line of JSON.
+
+    Args:
+        status: of HTTP.
+        text: what is wrong; control characters are made visible.
+        headers: of the answer, if any.
+
+    Returns:
+        The answer.
+    """
     return JSONResponse({"detail": " ".join(safe_lines(text).split())}, status, headers)
 
 
 async def explained(request: Request, error: Any) -> JSONResponse:
-    """The answer to an error; the traceback of a bug goes to the terminal of the server alone."""
+    """The answer to an error; the traceback of a bug goes to the terminal of the server alone.
+
+    Args:
+        request: that led to it.
+        error: as raised.
+
+    Returns:
+        The answer, with a status of HTTP.
+    """
     if isinstance(error, WorkbenchError):
         return failure(400, error.message)
     if isinstance(error, RequestValidationError):
@@ -100,7 +122,15 @@ async def explained(request: Request, error: Any) -> JSONResponse:
 
 
 def refused(request: Request, error: HTTPException) -> JSONResponse:
-    """The answer to an error of HTTP: of a wrong method all that are allowed at the address."""
+    """The answer to an error of HTTP: of a wrong method all that are allowed at the address.
+
+    Args:
+        request: that led to it.
+        error: as raised.
+
+    Returns:
+        The answer, with the status of the error.
+    """
     path = request.url.path
     if error.status_code == 404 and error.detail == "Not Found":
         return failure(404, f"nothing at {path[:100]!r}: / is the page, /api lists the requests")

@@ -25,8 +25,19 @@ def escaped(name: str) -> str:
 def write_run(
     path: Path, split: SplitScores, scores: np.ndarray, way: Direction, depth: int, tag: str
 ) -> int:
-    """Write `query Q0 item rank score tag` lines, the best `depth` items of a query, 0 for all, by
-    scores (N, M) float32; how many queries have a tie among these."""
+    """Write `query Q0 item rank score tag` lines.
+
+    Args:
+        path: the file.
+        split: ids and groups of N images and M captions.
+        scores: (N, M) float32.
+        way: i2t or t2i: whose rows are the queries.
+        depth: items of a query at most, the best ones; 0 for all.
+        tag: the run's name.
+
+    Returns:
+        How many queries have a tie among their items.
+    """
     queries, items = _escaped_ids(split, way)
     groups = np.asarray(split.image_groups), np.asarray(split.caption_groups)
     own, others = groups if way == "i2t" else groups[::-1]
@@ -44,14 +55,27 @@ def write_run(
 
 
 def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
-    """Write `query 0 item 1` lines: the corpus's own pairs of images and captions."""
+    """Write `query 0 item 1` lines: the corpus's own pairs of images and captions.
+
+    Args:
+        path: the file.
+        split: ids and groups.
+        way: i2t or t2i.
+    """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     pairs = true_pairs(images, captions) if way == "i2t" else true_pairs(captions, images)
     _write_qrels(path, split, way, *pairs, np.ones(len(pairs[0]), int))
 
 
 def write_positives(path: Path, split: SplitScores, positives: Positives, way: Direction) -> None:
-    """Write `query 0 item grade` lines of extended positives, fractions in thousandths."""
+    """Write `query 0 item grade` lines of extended positives.
+
+    Args:
+        path: the file.
+        split: ids.
+        positives: of this direction; fractions are written in thousandths.
+        way: i2t or t2i.
+    """
     query, item, grades = positives.pairs
     whole = bool((grades == np.round(grades)).all())
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
