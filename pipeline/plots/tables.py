@@ -101,7 +101,7 @@ def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
     ]
 
 
-def coloured(rows: Rows, numbers: Mapping[str, int]) -> Rows:
+def with_colours(rows: Rows, numbers: Mapping[str, int]) -> Rows:
     """Rows with the colour of their model.
 
     Args:

@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.attention.pairs import PairAttention, RankedPair, read_attention
 from pipeline.corpus.images import open_rgb
-from pipeline.report.pictures import Font, Point, data_uri, fitted, free_place
-from pipeline.report.shelf import REMEDY, Shelf
+from pipeline.report.pictures import Font, Point, data_uri, free_place, resized
+from pipeline.report.shelf import REMEDY, CorpusLookup
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import printable
 from pipeline.storage.groups import GroupFile
@@ -31,7 +31,7 @@ SOFT = "#5a6370"
 BAR = "#1f6fb2"
 
 
-def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[dict[str, Any]]:
+def attention_figures(path: Path, weights: str | None, shelf: CorpusLookup) -> list[dict[str, Any]]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
 
     Args:
@@ -84,10 +84,12 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[s
     image = open_rgb(path)
     words = []
     for row, (word, share) in enumerate(zip(maps.words, _shares(maps), strict=True)):
-        picture = data_uri(lit(image, maps, row, TILE))
+        picture = data_uri(draw_heatmap(image, maps, row, TILE))
         words.append({"word": word, "picture": picture, "share": share, "text": _text(maps, row)})
-    boxes = None if maps.region_weights is None else data_uri(weighed(image, maps, WHOLE))
-    whole = data_uri(numbered(image, maps, WHOLE))
+    boxes = (
+        None if maps.region_weights is None else data_uri(draw_weighted_boxes(image, maps, WHOLE))
+    )
+    whole = data_uri(draw_ordered_boxes(image, maps, WHOLE))
     return {"pair": pair, "caption": caption, "whole": whole, "words": words, "weighed": boxes}
 
 
@@ -106,11 +108,15 @@ def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.I
     font = ImageFont.load_default(24)
     small = ImageFont.load_default(16)
     lines = textwrap.wrap(printable(title), 84)
-    whole = numbered(image, pair, SHEET_WHOLE)
-    wholes = [whole] if pair.region_weights is None else [whole, weighed(image, pair, SHEET_WHOLE)]
+    whole = draw_ordered_boxes(image, pair, SHEET_WHOLE)
+    wholes = (
+        [whole]
+        if pair.region_weights is None
+        else [whole, draw_weighted_boxes(image, pair, SHEET_WHOLE)]
+    )
     columns = SHEET_WIDTH // (SHEET_TILE + 14)
     step = SHEET_TILE + 14
-    tiles = [lit(image, pair, row, SHEET_TILE) for row in range(len(pair.words))]
+    tiles = [draw_heatmap(image, pair, row, SHEET_TILE) for row in range(len(pair.words))]
     high = max(tile.height for tile in tiles) + 50
     top = 24 + 32 * len(lines)
     below = top + (whole.height + 22) * len(wholes)
@@ -133,7 +139,7 @@ def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.I
     return sheet
 
 
-def heat(
+def attention_heat(
     weights: npt.NDArray[np.float32],
     boxes: npt.NDArray[np.float32],
     size: tuple[int, int],
@@ -162,7 +168,7 @@ def heat(
     return sums / largest if largest > 0 else sums
 
 
-def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
+def draw_heatmap(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
     """The image, dark where a word does not look, its best region framed.
 
     Args:
@@ -174,9 +180,9 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
     Returns:
         An RGB image.
     """
-    small = fitted(image, side)
+    small = resized(image, side)
     weights = pair.weights[row]
-    light = DARKEST + (1 - DARKEST) * heat(weights, pair.boxes, pair.size, small.size)
+    light = DARKEST + (1 - DARKEST) * attention_heat(weights, pair.boxes, pair.size, small.size)
     pixels = (np.asarray(small) * light[..., None]).round().astype(np.uint8)
     result = Image.fromarray(pixels)
     if weights.any():
@@ -185,7 +191,7 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
     return result
 
 
-def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
+def draw_ordered_boxes(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
     """The image with all boxes; with an order, coloured and numbered by it, the first on top.
 
     Args:
@@ -204,7 +210,7 @@ def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
     return _labelled(image, pair, side, marks)
 
 
-def weighed(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
+def draw_weighted_boxes(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
     """The image with all boxes, coloured and labelled by their weights in percent.
 
     Args:
@@ -229,7 +235,7 @@ def _labelled(
     image: Image.Image, pair: PairAttention, side: int, marks: list[tuple[int, float, str]]
 ) -> Image.Image:
     """marks: number of a box, colour from FIRST (0) to LAST (1), label; the first on top."""
-    small = fitted(image, side)
+    small = resized(image, side)
     draw = ImageDraw.Draw(small)
     boxes = _scaled(pair, small)
     font = ImageFont.load_default(max(11, side // 24))

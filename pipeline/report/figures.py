@@ -25,7 +25,7 @@ def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Mar
     Returns:
         An SVG element.
     """
-    said = []
+    spoken = []
     heights = range(len(rows), 0, -1)
     with figure(WIDTH, 46 + 21 * len(rows)) as drawn:
         axes = drawn.subplots()
@@ -43,14 +43,14 @@ def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Mar
                 "offset points",
                 va="center",
             )
-            said.append(f"{row.label} {rsum:.1f}, {interval_text(row.interval)}")
+            spoken.append(f"{row.label} {rsum:.1f}, {interval_text(row.interval)}")
         axes.set_yticks(list(heights), [row.label for row in rows])
         axes.set_ylim(0.4, len(rows) + 0.6)
         axes.tick_params("y", length=0)
         axes.grid(visible=False, axis="y")
         axes.spines["left"].set_visible(False)
         axes.set_xlabel("rsum")
-        return as_svg(drawn, "intervals", f"rsum and its interval: {'; '.join(said)}")
+        return as_svg(drawn, "intervals", f"rsum and its interval: {'; '.join(spoken)}")
 
 
 def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Markup:

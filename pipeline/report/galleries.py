@@ -5,12 +5,12 @@ from typing import Any
 
 from pipeline.evaluation.file import RankRecord
 from pipeline.evaluation.findings import BestHits
-from pipeline.report.shelf import Entry, Shelf
+from pipeline.report.shelf import CorpusLookup, Entry
 from pipeline.scores.ranking import Direction
 
 
 def build_galleries(
-    hits: Mapping[Direction, BestHits], record: RankRecord, shelf: Shelf
+    hits: Mapping[Direction, BestHits], record: RankRecord, shelf: CorpusLookup
 ) -> list[dict[str, Any]]:
     """The galleries caption -> images and image -> captions of one model.
 

@@ -36,7 +36,7 @@ def datasets_of(file: FeatureFile | GroupFile) -> dict[str, Layout]:
     return {f"{group}/{name}": x for group, members in groups for name, x in members.items()}
 
 
-def summary(path: Path) -> Iterator[str]:
+def summary_lines(path: Path) -> Iterator[str]:
     """Lines that describe a file: datasets, attributes, value statistics, first ids."""
     file = open_file(path)
     layouts = datasets_of(file)
@@ -57,7 +57,7 @@ def summary(path: Path) -> Iterator[str]:
     yield from _section("first entries", _first_entries(path, layouts))
 
 
-def described(path: Path) -> dict[str, Any]:
+def file_description(path: Path) -> dict[str, Any]:
     """What `summary` tells people, for a program; numbers that there are none of are None."""
     file = open_file(path)
     layouts = datasets_of(file)
@@ -107,7 +107,7 @@ def describe_row(path: Path, name: str) -> Iterator[str]:
             yield from _section(f"{dataset} {layout.shape[1:]}", text.splitlines())
 
 
-def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]]:
+def nearest_ids(path: Path, name: str, count: int = 10) -> list[tuple[str, float]]:
     """The ids most similar to one by cosine, itself left out. Rows (N, ...) count as flat vectors,
     in float32; a row of zeros has cosine 0 with all.
 

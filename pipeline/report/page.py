@@ -28,7 +28,7 @@ from pipeline.report.figures import interval_figure, loss_figure, rsum_figure, s
 from pipeline.report.galleries import build_galleries
 from pipeline.report.phrases import phrase_section
 from pipeline.report.provenance import commit_query, versions
-from pipeline.report.shelf import Shelf
+from pipeline.report.shelf import CorpusLookup
 from pipeline.runtime.errors import counted
 from pipeline.scores.ranking import DIRECTIONS, Direction
 
@@ -96,7 +96,7 @@ def build_page(
     curves = {name: curve for name, curve in read.items() if curve}
     images = load_images(files.images)
     captions = load_captions(files.captions)
-    shelf = Shelf(images, captions)
+    shelf = CorpusLookup(images, captions)
     criteria = list(dict.fromkeys(name for result in results for name in result.criteria))
     models = [
         _model(numbers[result.name], result, attended.get(result.name), shelf, criteria)
@@ -131,7 +131,7 @@ def build_page(
 
 
 def _model(
-    number: int, result: Result, attended: Path | None, shelf: Shelf, criteria: Sequence[str]
+    number: int, result: Result, attended: Path | None, shelf: CorpusLookup, criteria: Sequence[str]
 ) -> dict[str, Any]:
     """The sections of one model; number: its colour and dashes in every figure."""
     record = result.record

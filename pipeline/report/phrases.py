@@ -14,7 +14,7 @@ from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import CORRECT
 from pipeline.phrases.tables import load_phrases
 from pipeline.report.pictures import OKABE_ITO, data_uri
-from pipeline.report.shelf import Shelf
+from pipeline.report.shelf import CorpusLookup
 from pipeline.storage.features import FeatureFile
 
 SHOWN = 4  # captions of a kind
@@ -27,7 +27,7 @@ def phrase_section(
     rows: Sequence[PhraseRow],
     found: Sequence[Path],
     folder: Path | None,
-    shelf: Shelf,
+    shelf: CorpusLookup,
 ) -> dict[str, Any] | None:
     """Captions that the best model by R@1 finds all phrases of (hits), and others (misses).
 
@@ -77,7 +77,7 @@ def _spaced(table: pd.DataFrame) -> list[str]:
     return [str(table.index[row]) for row in places]
 
 
-def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: Shelf) -> dict[str, Any]:
+def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: CorpusLookup) -> dict[str, Any]:
     """A caption for the page. best: by model the IoU of its best box of a phrase with the true one,
     found: whether it is right; pictures: data URIs, of the true boxes, then of each model's."""
     rows = [table[table["caption_id"] == caption][:MOST] for table in tables]
@@ -90,12 +90,12 @@ def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: Shelf) -> dict[s
         for text, colour, *best in zip(rows[0]["text"], colours, *overlaps, strict=True)
     ]
     boxes = [rows[0]["truth"], *(table["boxes"] for table in rows)]
-    pictures = [data_uri(with_boxes(picture, list(series), colours, SIDE), 85) for series in boxes]
+    pictures = [data_uri(draw_boxes(picture, list(series), colours, SIDE), 85) for series in boxes]
     shown = {"caption_id": caption, "text": shelf.caption(caption).text}
     return shown | {"phrases": phrases, "pictures": pictures}
 
 
-def with_boxes(
+def draw_boxes(
     image: Image.Image, boxes: Sequence[np.ndarray], colours: Sequence[str], side: int
 ) -> Image.Image:
     """An image with boxes drawn over it; where boxes cover each other, each shows in stripes.

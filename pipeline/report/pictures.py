@@ -66,7 +66,7 @@ def write_png(image: Image.Image, target: Path) -> None:
         image.save(temporary, "PNG")
 
 
-def fitted(image: Image.Image, side: int) -> Image.Image:
+def resized(image: Image.Image, side: int) -> Image.Image:
     """An image at another size: small ones are enlarged, to have room to draw.
 
     Args:

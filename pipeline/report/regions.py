@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.corpus.images import open_rgb
 from pipeline.inputs.regions import names_of
-from pipeline.report.pictures import OKABE_ITO, Font, Point, fitted, free_place
+from pipeline.report.pictures import OKABE_ITO, Font, Point, free_place, resized
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
 
@@ -29,7 +29,7 @@ def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
     Returns:
         An RGB image.
     """
-    image = fitted(open_rgb(path), SIDE)
+    image = resized(open_rgb(path), SIDE)
     labels = _labels(file, name, image.size)
     font = ImageFont.load_default(TEXT)
     width, height = image.size

@@ -24,7 +24,7 @@ class Entry:
     text: str = ""
 
 
-class Shelf:
+class CorpusLookup:
     """Images and captions of the corpus by id; thumbnails are made once.
 
     Args:

@@ -18,9 +18,9 @@ from pipeline.runtime.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pipeline", "models", "stages")
-BESIDE = ("templates", "static")  # folders whose files a package renders or serves
+RESOURCE_FOLDERS = ("templates", "static")  # folders whose files a package renders or serves
 # What decides how a program runs or what it prints, and never what it computes.
-LEFT_OUT = frozenset(
+UNLISTED = frozenset(
     [
         *(f"pipeline/runtime/{name}.py" for name in ("code", "disk", "engines", "errors", "graph")),
         *(f"pipeline/runtime/{name}.py" for name in ("lock", "process", "recipes", "registry")),
@@ -30,7 +30,15 @@ LEFT_OUT = frozenset(
 )
 MACHINERY = ("stages.common", "stages.params")  # every stage loads them and what they need
 # Fields of a syntax tree that change no result; some exist in one version of Python alone.
-WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores", "kind", "ctx")
+IGNORED_FIELDS = (
+    "annotation",
+    "returns",
+    "type_comment",
+    "type_params",
+    "type_ignores",
+    "kind",
+    "ctx",
+)
 
 
 class Sources:
@@ -49,7 +57,7 @@ class Sources:
         self._used: dict[str, list[Any]] = {}
         self._by_file: dict[str, list[Any]] = {}
 
-    def closure(self, modules: Iterable[str], left_out: frozenset[str] = LEFT_OUT) -> list[str]:
+    def closure(self, modules: Iterable[str], left_out: frozenset[str] = UNLISTED) -> list[str]:
         """The files that importing some modules may load. Imports inside functions count, those for
         annotations alone do not.
 
@@ -115,7 +123,7 @@ class Sources:
 
     def _beside(self, file: str) -> list[str]:
         folder = (self.root / file).parent
-        extras = (extra for name in BESIDE for extra in (folder / name).rglob("*"))
+        extras = (extra for name in RESOURCE_FOLDERS for extra in (folder / name).rglob("*"))
         return [extra.relative_to(self.root).as_posix() for extra in extras if extra.is_file()]
 
 
@@ -143,7 +151,7 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
     sources = Sources(memory=memory)
-    allowed = listed | LEFT_OUT | set(sources.closure(MACHINERY, frozenset()))
+    allowed = listed | UNLISTED | set(sources.closure(MACHINERY, frozenset()))
     nothing = sources.digest("pipeline/__init__.py")  # of a package with a docstring alone
     lost = [
         file
@@ -171,7 +179,7 @@ def _digest_of(root: Path, loaded: frozenset[str]) -> str:
     sources = Sources(root)
     modules = [
         file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        for file in loaded - LEFT_OUT
+        for file in loaded - UNLISTED
         if not file.endswith("params.py")
     ]
     lines = (f"{file} {sources.digest(file)}" for file in sources.closure(modules))
@@ -207,7 +215,7 @@ def _form(node: Any, modules: set[str], words: bool) -> Any:
     elif isinstance(node, ast.ImportFrom) and node.module and _is_own(node.module):
         modules.update({node.module, *(f"{node.module}.{name.name}" for name in node.names)})
     words = words and not isinstance(node, ast.Raise)
-    fields = ((name, value) for name, value in ast.iter_fields(node) if name not in WITHOUT)
+    fields = ((name, value) for name, value in ast.iter_fields(node) if name not in IGNORED_FIELDS)
     return type(node).__name__, [
         (name, _form(value, modules, words))
         for name, value in fields

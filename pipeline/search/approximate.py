@@ -25,7 +25,7 @@ POINTS_PER_LIST = 64  # vectors that k-means learns a list's centre from; faiss 
 ADDED = 1 << 14  # vectors between two lines of progress
 
 
-def library() -> Any:
+def import_faiss() -> Any:
     """The module faiss; WorkbenchError where it is not installed."""
     try:
         import faiss
@@ -37,14 +37,14 @@ def library() -> Any:
     return faiss
 
 
-def needed(parameters: Parameters) -> int:
+def least_vectors(parameters: Parameters) -> int:
     """The number of vectors that an index is built from at least."""
     if isinstance(parameters, HNSWConfig):
         return 1
     return max(CODES, parameters.lists or 0)
 
 
-def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
+def build_index(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
     """A faiss index of inner products, built by one thread: equal vectors give equal bytes.
 
     Args:
@@ -57,7 +57,7 @@ def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
     """
     from threadpoolctl import threadpool_limits
 
-    faiss = library()
+    faiss = import_faiss()
     number, width = vectors.shape
     # several insert into a graph in an order of their own
     with threadpool_limits(limits=1):
@@ -95,20 +95,20 @@ def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int
     return index
 
 
-def write(index: Any, path: Path) -> None:
+def write_index(index: Any, path: Path) -> None:
     """Write an index atomically.
 
     Args:
         index: of faiss.
         path: the file.
     """
-    faiss = library()
+    faiss = import_faiss()
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         # Python's own write: what the disk refuses is an OSError, not faiss's text
         faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
 
 
-def opened(path: Path, parameters: Parameters) -> Nearest:
+def open_index(path: Path, parameters: Parameters) -> Nearest:
     """An index that was written, memory-mapped, as a function that finds the nearest.
 
     Args:
@@ -118,7 +118,7 @@ def opened(path: Path, parameters: Parameters) -> Nearest:
     Returns:
         From vectors (Q, K) and a count to rows (Q, count), -1 where fewer were found.
     """
-    faiss = library()
+    faiss = import_faiss()
     index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     if isinstance(parameters, HNSWConfig):
         index.hnsw.efSearch = parameters.ef_search

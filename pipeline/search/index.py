@@ -87,7 +87,7 @@ def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Ind
     return Index(file.texts(split, f"{kind}_ids"), np.asarray(file.view(split, name)))
 
 
-def best(scores: np.ndarray, top: int) -> np.ndarray:
+def top_rows(scores: np.ndarray, top: int) -> np.ndarray:
     """Rows of the largest scores, best first; equal scores in the order of the rows.
 
     Args:
@@ -105,7 +105,7 @@ def best(scores: np.ndarray, top: int) -> np.ndarray:
     return rows[np.argsort(negated[rows], kind="stable")][:top]
 
 
-def words_of(text: str) -> list[str]:
+def query_words(text: str) -> list[str]:
     """The words of a query, cut as those of the corpus; WorkbenchError when there are none."""
     words = tokenise(text)
     if not words:
@@ -116,7 +116,7 @@ def words_of(text: str) -> list[str]:
     return words
 
 
-def rows_of(names: pd.Index, wanted: Iterable[str], where: str) -> np.ndarray:
+def rows_of_ids(names: pd.Index, wanted: Iterable[str], where: str) -> np.ndarray:
     """Rows of ids in a table or file.
 
     Args:
@@ -166,7 +166,7 @@ class Catalogue:
             WorkbenchError: the corpus lacks one of the ids.
         """
         table = self.images if kind == "image" else self.captions
-        return table.iloc[rows_of(self._keys[kind], names, "the corpus")]
+        return table.iloc[rows_of_ids(self._keys[kind], names, "the corpus")]
 
     @cached_property
     def first_captions(self) -> pd.Series:
@@ -189,7 +189,7 @@ def find_hits(
     Returns:
         Best first; equal scores in the order of the index.
     """
-    rows = best(scores, top)
+    rows = top_rows(scores, top)
     names = [index.ids[row] for row in rows]
     if kind == "caption":
         captions = catalogue.rows("caption", names)
@@ -203,7 +203,7 @@ def find_hits(
     return [Hit(rank, *values) for rank, values in enumerate(columns, start=1)]
 
 
-def lines(hits: Sequence[Hit]) -> Iterator[str]:
+def hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
     """Aligned lines for a terminal: rank, score, id and text, control characters made visible."""
     names = [printable(hit.name) for hit in hits]
     places = len(str(len(hits)))

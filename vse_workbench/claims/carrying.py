@@ -15,12 +15,12 @@ from vse_workbench.claims.ledger import SEARCHED
 from vse_workbench.claims.ranks import read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, Run, State
 
-ENOUGH = 2  # runs of a list of code, made again
+RERUNS_NEEDED = 2  # runs of a list of code, made again
 Codes = Mapping[str, str]  # code of rows -> the newest code that counts as the same
 
 
 @dataclass(frozen=True)
-class Again:
+class Rerun:
     """A run, and the same one under other code."""
 
     old: Row
@@ -28,17 +28,17 @@ class Again:
     is_same: bool  # the rank of every query
 
 
-def runs_again(kept: Kept) -> list[Again]:
+def find_reruns(kept: Kept) -> list[Rerun]:
     """All runs that were made again, in the order of the table."""
     found = dict[Run, list[Row]]()
     for row in kept.rows:
         if row.seed != SEARCHED:  # its ranks are not kept
             found.setdefault(row.run, []).append(row)
     pairs = [pair for rows in found.values() for pair in pairwise(rows)]
-    return [Again(old, new, _is_same(kept, old, new)) for old, new in pairs]
+    return [Rerun(old, new, _is_same(kept, old, new)) for old, new in pairs]
 
 
-def carried_codes(runs: Iterable[Again]) -> dict[str, str]:
+def equal_codes(runs: Iterable[Rerun]) -> dict[str, str]:
     """By the code of older runs the newest one that gives the same; others are left out."""
     results = dict[tuple[str, str], list[bool]]()
     order = list[str]()
@@ -47,7 +47,7 @@ def carried_codes(runs: Iterable[Again]) -> dict[str, str]:
         order.append(run.new.code)
     groups = list[set[str]]()
     for pair, same in results.items():
-        if all(same) and len(same) >= ENOUGH:
+        if all(same) and len(same) >= RERUNS_NEEDED:
             joined = [group for group in groups if group & set(pair)]
             groups = [group for group in groups if group not in joined]
             groups.append(set(pair).union(*joined))

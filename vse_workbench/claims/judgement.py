@@ -10,18 +10,18 @@ from scipy import stats
 from pipeline.comparison.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
-from vse_workbench.claims.carrying import Codes, carried_codes, key_of, keys_of, runs_again
+from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns, key_of, keys_of
 from vse_workbench.claims.ledger import (
     SEARCHED,
     Claim,
     Ledger,
     factors_of,
     is_tried,
-    resolved,
+    resolved_setting,
     seeds_of,
-    unmet,
+    unmet_premises,
 )
-from vse_workbench.claims.ranks import Reached, chance, image_differences, read_ranks
+from vse_workbench.claims.ranks import Reached, chance_of, image_differences, read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
 from vse_workbench.claims.verdict import (
     MEASURED,
@@ -31,9 +31,9 @@ from vse_workbench.claims.verdict import (
     POINTS,
     PREMISE,
     WITHDRAWN,
-    decided,
     open_sides,
     p_value,
+    verdict_word,
 )
 
 DRAWN = " on drawn scenes"  # after a word whose runs were not of photographs
@@ -91,9 +91,9 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     Returns:
         A judgement for each claim and dataset, in the order of claims.yaml.
     """
-    codes = carried_codes(runs_again(kept))
+    codes = equal_codes(find_reruns(kept))
     cells = [
-        _judged(ledger, Judgement(name, claim, dataset), kept, codes)
+        _judge(ledger, Judgement(name, claim, dataset), kept, codes)
         for name, claim in ledger.claims.items()
         for dataset in claim.datasets
     ]
@@ -105,14 +105,14 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
         interest = POINTS * len(ledger.signs(cell.claim))
         cell.corrected = float(p)
         cell.family = len(judged)
-        cell.word = decided(effect.mean, effect.low, effect.high, p, region, interest)
+        cell.word = verdict_word(effect.mean, effect.low, effect.high, p, region, interest)
         open_ones = open_sides(cell.word, effect.mean, region)
         if any(_is_at_edge(ledger, cell.used[side][0]) for side in open_ones):
             cell.word = NOT_CONVERGED
     return cells
 
 
-def _judged(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgement:
+def _judge(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgement:
     """One claim on one dataset before the correction: `undecided` where it has a p value."""
     claim = cell.claim
     paper = ledger.published(cell.claim)
@@ -123,15 +123,15 @@ def _judged(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgem
         cell.notes = [claim.withdrawn]
     elif not is_tried(ledger, claim, cell.dataset):
         cell.word = PREMISE
-        cell.notes = unmet(ledger, claim, cell.dataset)
+        cell.notes = unmet_premises(ledger, claim, cell.dataset)
     else:
-        _counted_runs(ledger, cell, kept, codes)
+        _count_runs(ledger, cell, kept, codes)
     if cell.used[0]:
         _measure(ledger, cell, kept)
     return cell
 
 
-def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> None:
+def _count_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> None:
     """Give a cell the runs of the newest state that has all seeds of both sides, or say what is
     lacking under the newest one."""
     claim = cell.claim
@@ -186,8 +186,12 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     cell.found = over_seeds(cell.differences, q)
     collapsed = [row for row in used if row.outcome == COLLAPSED]
     early = [row for row in used if not row.has_converged]
-    untrained = _untrained(ledger, cell)
-    cell.notes += [*_endings([*collapsed, *early]), *_edges(ledger, used), *_own(ledger, cell)]
+    untrained = _untrained_side(ledger, cell)
+    cell.notes += [
+        *_endings([*collapsed, *early]),
+        *_edges(ledger, used),
+        *_setting_notes(ledger, cell),
+    ]
     if early or len(collapsed) == len(used):
         cell.word = NOT_CONVERGED if early else COLLAPSED
     elif untrained:
@@ -210,16 +214,16 @@ def _is_clear_of_chance(cell: Judgement, second: Sequence[Reached], signs: Itera
     if any(row.outcome == COLLAPSED for row in cell.used[1]):
         return False
     known = next((ranks for _, ranks in second if ranks), None)
-    random = chance(known, signs) if known else None
+    random = chance_of(known, signs) if known else None
     return random is None or (cell.levels is not None and cell.levels[1] >= CLEAR * random)
 
 
-def _untrained(ledger: Ledger, cell: Judgement) -> str:
+def _untrained_side(ledger: Ledger, cell: Judgement) -> str:
     """Which of two settings of a model did not train, as text; "" for none, and where the paper
     says so of its own."""
     sides = (cell.claim.first, cell.claim.second)
     paper = ledger.published(cell.claim)
-    if len({resolved(ledger, side).model for side in sides}) > 1:
+    if len({resolved_setting(ledger, side).model for side in sides}) > 1:
         return ""
     rows = [*cell.used[0], *cell.used[1]]
     name = next((key for key in LEVELS if all(key in row.figures for row in rows)), None)
@@ -258,7 +262,7 @@ def _is_at_edge(ledger: Ledger, row: Row) -> bool:
     return len(factors) > 1 and row.factor in (factors[0], factors[-1])
 
 
-def _own(ledger: Ledger, cell: Judgement) -> list[str]:
+def _setting_notes(ledger: Ledger, cell: Judgement) -> list[str]:
     """What claims.yaml notes of the settings."""
     sides = cell.claim.first, cell.claim.second
     notes = [(side, ledger.settings[side].note) for side in sides]

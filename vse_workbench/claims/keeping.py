@@ -28,14 +28,14 @@ from pipeline.scores.ranking import DIRECTIONS
 from pipeline.storage.features import FeatureFile
 from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
 from vse_workbench.claims.queue import TRAINING, Job, Plan
-from vse_workbench.claims.ranks import Ranks, write_ranks
+from vse_workbench.claims.ranks import KeptRanks, write_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row
 
 COLLAPSE = "error: training has collapsed"  # what such a training ends with
 NEAR_CHANCE = 1.5  # times the rsum of random rankings; below it a result is at chance level
 
 
-def made_row(
+def keep_run(
     job: Job, folder: Path, commit: str, minutes: float, has_ended: bool, kept: Kept
 ) -> Row:
     """The row of a finished run, whose ranks are written.
@@ -58,7 +58,7 @@ def made_row(
     criterion = job.plan.criterion
     if has_ended and plan.stage.startswith(LOCALISING):
         raise WorkbenchError("a training of phrases has collapsed: its chance level is not known")
-    images, captions = (_file(folder, "compare", name) for name in ("images", "captions"))
+    images, captions = (_path_in(folder, "compare", name) for name in ("images", "captions"))
     tables = load_images(images), load_captions(captions)
     groups = tables[0].set_index("image_id")["group"]
     epochs = (0.0, 0, 0, 0)
@@ -66,7 +66,7 @@ def made_row(
     chance = chance_level(tested[0], tested[1])
     results = rounded(chance) | {"separation": 100.0}
     if not has_ended:
-        metrics = json.loads(_file(folder, plan.stage, "metrics").read_bytes())
+        metrics = json.loads(_path_in(folder, plan.stage, "metrics").read_bytes())
         results = metrics[criterion]
         epochs = _epochs(folder, plan)
     measured = {key: float(value) for key, value in leaves(results) if key in FIGURES}
@@ -74,7 +74,9 @@ def made_row(
     at_chance = figures.get("rsum", math.inf) < NEAR_CHANCE * chance["rsum"]
     digests = [images_digest(tables[0]), captions_digest(tables[1])]
     if plan.stage.startswith(LOCALISING):
-        digests += map(sha256_file, sorted(_file(folder, plan.stage, "phrases").glob("*.parquet")))
+        digests += map(
+            sha256_file, sorted(_path_in(folder, plan.stage, "phrases").glob("*.parquet"))
+        )
     row = Row(
         plan.setting,
         plan.dataset,
@@ -96,7 +98,7 @@ def made_row(
     return row
 
 
-def _file(folder: Path, stage: str, option: str) -> Path:
+def _path_in(folder: Path, stage: str, option: str) -> Path:
     """What an option of a stage, such as train@vse, names in the folder."""
     name, _, item = stage.partition("@")
     return folder / stage_paths(name, (option,), item or None, folder / GRAPH)[option]
@@ -109,9 +111,9 @@ def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
 
     trainings = []
     for stage in (name for name in plan.stages if name.startswith(TRAINING)):
-        kept = read_checkpoint(_file(folder, stage, "output")).description
-        curve = pd.read_csv(_file(folder, stage, "curve"), sep="\t")
-        allowed = caps(plan.params[stage.partition("@")[2]], plan.params["loss"])
+        kept = read_checkpoint(_path_in(folder, stage, "output")).description
+        curve = pd.read_csv(_path_in(folder, stage, "curve"), sep="\t")
+        allowed = epoch_limits(plan.params[stage.partition("@")[2]], plan.params["loss"])
         of_phase = epochs_of_phase(curve, kept.epoch, allowed, plan.params["loss"])
         trainings.append((kept.val_rsum, *of_phase))
     _, best, last, most = max(trainings, key=lambda row: row[1] / max(row[3], 1))
@@ -143,7 +145,7 @@ def epochs_of_phase(
     return best, last, min(last, most) if is_whole else most
 
 
-def caps(section: Mapping[str, Any], loss: str) -> dict[str, int]:
+def epoch_limits(section: Mapping[str, Any], loss: str) -> dict[str, int]:
     """The most epochs of each phase of a training; an earlier phase by another loss, as a warm-up,
     counts to that of `loss`.
 
@@ -163,13 +165,13 @@ def caps(section: Mapping[str, Any], loss: str) -> dict[str, int]:
     return limits | {name: count for name, count in later.items() if count}
 
 
-def _ranks(folder: Path, plan: Plan, criterion: str) -> Ranks:
+def _ranks(folder: Path, plan: Plan, criterion: str) -> KeptRanks:
     if plan.stage.startswith(LOCALISING):
-        file = FeatureFile(_file(folder, plan.stage, "output"))
-        phrases = load_phrases(_file(folder, plan.stage, "phrases")).of_split("test")
+        file = FeatureFile(_path_in(folder, plan.stage, "output"))
+        phrases = load_phrases(_path_in(folder, plan.stage, "phrases")).of_split("test")
         images, _ = pd.factorize(phrases.set_index("phrase_id")["image_id"][file.ids])
-        return Ranks({"phrases": file.load("ranks")}, {"phrases": images})
-    read = read_query_ranks(_file(folder, plan.stage, "ranks"), criterion)
+        return KeptRanks({"phrases": file.load("ranks")}, {"phrases": images})
+    read = read_query_ranks(_path_in(folder, plan.stage, "ranks"), criterion)
     codes = group_codes(read.i2t.groups, read.t2i.groups)
     ranks = read.i2t.measured.ranks, read.t2i.measured.ranks
-    return Ranks(*(dict(zip(DIRECTIONS, pair, strict=True)) for pair in (ranks, codes)))
+    return KeptRanks(*(dict(zip(DIRECTIONS, pair, strict=True)) for pair in (ranks, codes)))

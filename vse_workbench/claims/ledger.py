@@ -141,7 +141,7 @@ def read_ledger(path: Path = Path("claims.yaml")) -> Ledger:
     return ledger
 
 
-def resolved(ledger: Ledger, name: str) -> Setting:
+def resolved_setting(ledger: Ledger, name: str) -> Setting:
     """A setting with all that its bases give it.
 
     Args:
@@ -152,7 +152,7 @@ def resolved(ledger: Ledger, name: str) -> Setting:
         A setting without a base, with a model, a criterion and seeds.
     """
     setting = ledger.settings[name]
-    base = resolved(ledger, setting.base) if setting.base else Setting(seeds=ledger.seeds)
+    base = resolved_setting(ledger, setting.base) if setting.base else Setting(seeds=ledger.seeds)
     fields = {key: getattr(setting, key) for key in setting.model_fields_set - {"base"}}
     fields |= {"set": base.set | setting.set, "has": base.has | setting.has}
     return base.model_copy(update=fields)
@@ -168,7 +168,7 @@ def seeds_of(ledger: Ledger, claim: Claim) -> list[int]:
     Returns:
         In the order of the first setting.
     """
-    first, second = (resolved(ledger, side).seeds for side in (claim.first, claim.second))
+    first, second = (resolved_setting(ledger, side).seeds for side in (claim.first, claim.second))
     return [seed for seed in first if seed in second]
 
 
@@ -182,10 +182,14 @@ def factors_of(ledger: Ledger, name: str) -> list[float]:
     Returns:
         The factors; [1.0] for a setting without a search.
     """
-    return ledger.search.factors if resolved(ledger, name).model in ledger.search.keys else [1.0]
+    return (
+        ledger.search.factors
+        if resolved_setting(ledger, name).model in ledger.search.keys
+        else [1.0]
+    )
 
 
-def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
+def unmet_premises(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
     """The premises of a claim that a dataset, or a setting on it, lacks. A premise of settings
     holds for those of them that say what they have.
 
@@ -198,12 +202,12 @@ def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
         A line for each; [] where it can be tried.
     """
     lacking = dict[str, None]()
-    own = {side: resolved(ledger, side).has for side in (claim.first, claim.second)}
+    own = {side: resolved_setting(ledger, side).has for side in (claim.first, claim.second)}
     for key, need in claim.needs.items():
-        there = {side: has[key] for side, has in own.items() if key in has}
-        if len(there) < len(own) and (key in ledger.datasets[dataset].has or not there):
-            there[dataset] = ledger.datasets[dataset].has.get(key, "none")
-        for name, actual in there.items():
+        actuals = {side: has[key] for side, has in own.items() if key in has}
+        if len(actuals) < len(own) and (key in ledger.datasets[dataset].has or not actuals):
+            actuals[dataset] = ledger.datasets[dataset].has.get(key, "none")
+        for name, actual in actuals.items():
             is_number = isinstance(need, int) and isinstance(actual, int)
             if int(actual) < int(need) if is_number else actual != need:
                 lacking[f"needs {key} {need}, {name} has {actual}"] = None
@@ -221,7 +225,7 @@ def is_tried(ledger: Ledger, claim: Claim, dataset: str) -> bool:
     Returns:
         True where they count.
     """
-    return not claim.withdrawn and not unmet(ledger, claim, dataset)
+    return not claim.withdrawn and not unmet_premises(ledger, claim, dataset)
 
 
 def setting_params(
@@ -249,7 +253,7 @@ def setting_params(
     Raises:
         WorkbenchError: a key that params.yaml does not have.
     """
-    setting = resolved(ledger, name)
+    setting = resolved_setting(ledger, name)
     where = ledger.datasets[dataset]
     params = copy.deepcopy(dict(defaults))
     if where.recipe is not None:

@@ -14,7 +14,7 @@ from scipy import stats
 
 from pipeline.runtime.errors import counted
 from pipeline.scores.ranking import DIRECTIONS
-from vse_workbench.claims.carrying import ENOUGH, Again, carried_codes, runs_again
+from vse_workbench.claims.carrying import RERUNS_NEEDED, Rerun, equal_codes, find_reruns
 from vse_workbench.claims.judgement import CLEAR, DRAWN, Judgement
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger
 from vse_workbench.claims.results import Kept, Row
@@ -37,7 +37,7 @@ BEGIN = "<!-- claims -->\n"
 END = "<!-- /claims -->\n"
 
 
-def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> str:
+def claims_page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> str:
     """The document as Markdown.
 
     Args:
@@ -60,7 +60,7 @@ def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> 
     commits = dict.fromkeys(row.commit for row in rows)
     runs = {f"`{commit}`": [row for row in rows if row.commit == commit] for commit in commits}
     return ENVIRONMENT.get_template("claims.md").render(
-        sentence=sentence(ledger, cells),
+        sentence=summary_sentence(ledger, cells),
         words=words,
         summary=summary | {"all": [sum(column) for column in zip(*summary.values(), strict=True)]},
         chart=chart,
@@ -76,13 +76,13 @@ def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> 
         notes=[cell for cell in cells if cell.found and cell.notes],
         settings=_levels(cells),
         again=_made_again(kept),
-        enough=ENOUGH,
+        enough=RERUNS_NEEDED,
         explained=(PREMISE, WITHDRAWN),
         **_example(cells),
     )
 
 
-def sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
+def summary_sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
     """How many cells have each verdict.
 
     Args:
@@ -102,7 +102,7 @@ def sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
     )
 
 
-def renewed(readme: str, ledger: Ledger, cells: Sequence[Judgement]) -> str:
+def renewed_readme(readme: str, ledger: Ledger, cells: Sequence[Judgement]) -> str:
     """README with its line about the claims.
 
     Args:
@@ -114,7 +114,7 @@ def renewed(readme: str, ledger: Ledger, cells: Sequence[Judgement]) -> str:
         The text; unchanged where it has no markers.
     """
     before, begin, rest = readme.partition(BEGIN)
-    line = fill(f"[The papers' claims](docs/claims.md): {sentence(ledger, cells)}", 120)
+    line = fill(f"[The papers' claims](docs/claims.md): {summary_sentence(ledger, cells)}", 120)
     return f"{before}{begin}\n{line}\n\n{END}{rest.partition(END)[2]}" if begin else readme
 
 
@@ -190,8 +190,8 @@ def _levels(cells: Sequence[Judgement]) -> list[dict[str, Any]]:
 
 def _made_again(kept: Kept) -> list[dict[str, Any]]:
     """What was made again under other code, by the two lists of code."""
-    found = dict[tuple[str, str], list[Again]]()
-    for run in runs_again(kept):
+    found = dict[tuple[str, str], list[Rerun]]()
+    for run in find_reruns(kept):
         found.setdefault((run.old.code, run.new.code), []).append(run)
     return [
         {
@@ -199,7 +199,7 @@ def _made_again(kept: Kept) -> list[dict[str, Any]]:
             "new": runs[0].new,
             "same": sum(run.is_same for run in runs),
             "all": len(runs),
-            "is_carried": old in carried_codes(runs),
+            "is_carried": old in equal_codes(runs),
         }
         for (old, _), runs in found.items()
     ]

@@ -15,7 +15,7 @@ TICKS = {0.0: "0"} | {s * v: f"{s * v:+g}" for v in (3, 10, 30, 100, 300) for s 
 DECIDED = ("holds", "reversed")  # their marks are filled
 
 
-def draw(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
+def draw_claims(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
     """Draw a panel for each paper, a row for each claim: the paper's difference as a diamond, the
     measured ones with their intervals.
 

@@ -23,7 +23,7 @@ from vse_workbench.claims.ledger import (
     Ledger,
     factors_of,
     read_ledger,
-    resolved,
+    resolved_setting,
 )
 
 COLLAPSED = "collapsed"  # outcome of a run whose scores are at chance level
@@ -146,7 +146,7 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
         before.add(row.run)
         if row.setting not in ledger.settings or row.seed == SEARCHED:
             continue
-        seeds = resolved(ledger, row.setting).seeds
+        seeds = resolved_setting(ledger, row.setting).seeds
         if row.seed in ledger.former_seeds and row.seed not in seeds:
             continue
         if row.seed not in seeds:

@@ -19,14 +19,14 @@ from pipeline.runtime.process import name_user, say
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
-from vse_workbench.claims.carrying import Codes, carried_codes, runs_again
-from vse_workbench.claims.keeping import COLLAPSE, made_row
+from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns
+from vse_workbench.claims.keeping import COLLAPSE, keep_run
 from vse_workbench.claims.ledger import Ledger, read_ledger
-from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
+from vse_workbench.claims.queue import Job, Plan, Planner, cost_text, lacking_jobs
 from vse_workbench.claims.results import Kept, Row, write_rows
 
 FOLDERS = WORK / "claims"
-Listed = Callable[[Ledger, list[Plan], list[Row], Codes], list[Job]]  # queue, or again
+JobLister = Callable[[Ledger, list[Plan], list[Row], Codes], list[Job]]  # queue, or again
 SHARED = threading.Lock()  # of the stages that are no item of a model
 SOURCES = ("dvc.yaml", "models", "pipeline", "stages")
 TAIL = 6  # lines of a failed run that are printed
@@ -59,11 +59,11 @@ class Folder:
         self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
         if not (self.path / ".git").is_file():
             add = ("worktree", "add", "--force", "--force", "--detach")
-            said("git", *add, str(self.path), commit)
-        said("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
+            run_command("git", *add, str(self.path), commit)
+        run_command("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
         name_user()
         cache = sys.executable, "-m", "dvc", "cache", "dir"
-        said(*cache, "--local", said(*cache).strip(), folder=self.path)
+        run_command(*cache, "--local", run_command(*cache).strip(), folder=self.path)
 
     @property
     def begun(self) -> str:
@@ -130,13 +130,13 @@ class Runs:
     """
 
     def __init__(
-        self, planner: Planner, plans: list[Plan], kept: Kept, listed: Listed = queue
+        self, planner: Planner, plans: list[Plan], kept: Kept, listed: JobLister = lacking_jobs
     ) -> None:
         self.planner = planner
         self.plans = plans
         self.kept = kept
         self.listed = listed
-        self.codes = carried_codes(runs_again(kept))
+        self.codes = equal_codes(find_reruns(kept))
         self.changed = threading.Condition()
         self.running: set[str] = set()
         self.failed: list[str] = []
@@ -170,7 +170,7 @@ class Runs:
             with self.changed:
                 self.running.remove(job.name)
                 self.done += 1
-                left = cost(self.lacking())
+                left = cost_text(self.lacking())
                 self.changed.notify_all()
             say(f"{self.done} of {self.total}: {job.name}: {outcome}; left: {left}")
 
@@ -197,7 +197,7 @@ class Runs:
         if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
             text = f"{job.name}: was started with other code or settings than today's: not kept"
             raise WorkbenchError(text, "run the same command: it runs what lacks today")
-        row = made_row(job, folder.path, folder.commit, minutes, bool(code), self.kept)
+        row = keep_run(job, folder.path, folder.commit, minutes, bool(code), self.kept)
         with self.changed:
             self.kept.rows.append(row)
             write_rows(self.kept.path, self.kept.rows)
@@ -227,17 +227,17 @@ def run_all(runs: Runs, processes: int, commit: str) -> None:
         raise WorkbenchError(text, "mend it, then run the same command")
 
 
-def head() -> str:
+def committed_head() -> str:
     """The commit of the repository, 12 hex digits; WorkbenchError with changes of what decides
     results that are not committed."""
-    changed = said("git", "status", "--porcelain", "--", *SOURCES).splitlines()
+    changed = run_command("git", "status", "--porcelain", "--", *SOURCES).splitlines()
     if changed:
         files = listing(line[3:] for line in changed)
         raise WorkbenchError(f"not committed: {files}", "a kept run has a commit: git commit")
-    return said("git", "rev-parse", "--short=12", "HEAD").strip()
+    return run_command("git", "rev-parse", "--short=12", "HEAD").strip()
 
 
-def said(*command: str, folder: Path = Path()) -> str:
+def run_command(*command: str, folder: Path = Path()) -> str:
     """Run a command to its end.
 
     Args:

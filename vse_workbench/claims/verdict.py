@@ -70,7 +70,9 @@ def p_value(differences: Sequence[float], q: float, region: Region) -> float:
     return LEAST_P if beyond(least) <= 0 else 10 ** float(brentq(beyond, least, 0))
 
 
-def decided(mean: float, low: float, high: float, p: float, region: Region, interest: float) -> str:
+def verdict_word(
+    mean: float, low: float, high: float, p: float, region: Region, interest: float
+) -> str:
     """One of the first five words.
 
     Args:

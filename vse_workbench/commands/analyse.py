@@ -44,7 +44,7 @@ def main(
         kind = {"average_scores": "an average"}.get(stage, "another program's")
         raise WorkbenchError(f"{name} is {kind}: scores alone", "choose: --only separation")
     path = stage_paths(stage, ("output",), name)["output"]
-    runs = {name: str(path)} | labelled(others, name)
+    runs = {name: str(path)} | runs_by_label(others, name)
     scores = {key: load_scores(run, split) for key, run in runs.items()}
     if "words" in wanted:  # first: it refuses a model without words, and nothing is written
         from models.base.queries import caption_embedder  # loads networks
@@ -54,20 +54,20 @@ def main(
         if GroupFile(path).attributes.get("checkpoint_sha256") != digest:
             text = f"{path}: not made with the weights of the checkpoint"
             raise WorkbenchError(text, OUT_OF_STEP)
-        texts, vectors = subjects.described(scores[name], table, CAPTIONS, params.seed)
+        texts, vectors = subjects.drawn_captions(scores[name], table, CAPTIONS, params.seed)
         say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
     if "separation" in wanted:
         say(artefacts.write_separation(output, scores))
     if "correlations" in wanted:
         features = stage_paths("score", ("features",), name)["features"]
-        by_label, ids = subjects.correlations(scores, features, IMAGES, params.seed)
+        by_label, ids = subjects.compute_correlations(scores, features, IMAGES, params.seed)
         say(artefacts.write_correlations(output, by_label, ids))
     if "curve" in wanted:
         say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], name))
     say(f"{name}: {', '.join(wanted)} in {output}")
 
 
-def labelled(options: tuple[str, ...], own: str) -> dict[str, str]:
+def runs_by_label(options: tuple[str, ...], own: str) -> dict[str, str]:
     """LABEL=RUN options as a mapping.
 
     Args:

@@ -55,11 +55,11 @@ def main(
         differences = differences_over_seeds(first, second, *draw)
     else:
         differences = paired_differences(first[0], second[0], *draw)
-    said = conclusion(differences)
+    text = conclusion(differences)
     if as_json:
         figures = [asdict(figure) | {"better": figure.better or None} for figure in differences]
         runs = {"a": a, "b": b, "criteria": criteria, "protocol": first[0].protocol}
-        print_json(runs | {"confidence": CONFIDENCE, "figures": figures, "conclusion": said})
+        print_json(runs | {"confidence": CONFIDENCE, "figures": figures, "conclusion": text})
         return
     click.echo(f"A: {a}, {criteria[0]}\nB: {b}, {criteria[1]}")
     click.echo(
@@ -68,4 +68,4 @@ def main(
     )
     if several:
         click.echo(f"Means of {listing(runs_a, 20)}; s: deviation over seeds, q: over images\n")
-    click.echo("\n".join([*table(differences, CONFIDENCE), "", said]))
+    click.echo("\n".join([*table(differences, CONFIDENCE), "", text]))

@@ -25,7 +25,7 @@ def main() -> None:
     Example: vse complete
     """
     params = Path("params.yaml")
-    values, lines = completed(read_yaml(params), default_values())
+    values, lines = with_every_key(read_yaml(params), default_values())
     if lines:
         write_text(params, rewritten(params.read_bytes().decode("utf-8"), values, str(params)))
     click.echo("\n".join(lines) or f"{params} has every key")
@@ -34,7 +34,7 @@ def main() -> None:
         raise WorkbenchError(f"{params} is not valid yet:\n  " + "\n  ".join(problems), UNDO)
 
 
-def completed(
+def with_every_key(
     values: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """The values of a params.yaml with every key.

@@ -16,8 +16,8 @@ from pipeline.search.index import read_index
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, to_folder
 from stages.params import load_for_queries
-from vse_workbench.export.card import card
-from vse_workbench.export.folder import finish, new_content, read_folder, write_folder
+from vse_workbench.export.card import model_card
+from vse_workbench.export.folder import read_folder, replacing_export, write_config, write_folder
 from vse_workbench.export.onnx import write_networks
 
 GROUP = "take out"
@@ -44,13 +44,13 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     tables = load_images(files["images"]), load_captions(files["captions"])
     images, captions = (table["split"].value_counts() for table in tables)
     numbers = {n: (int(images.get(n, 0)), int(captions.get(n, 0))) for n in SPLITS}
-    with new_content(output) as folder:
+    with replacing_export(output) as folder:
         config = write_folder(folder, files, checkpoint)
         if towers:
             sizes = checkpoint.description.architecture
             config |= write_networks(folder, towers(checkpoint), files, sizes)
-        readme = card(config, results, params.dataset, numbers, licence)
+        readme = model_card(config, results, params.dataset, numbers, licence)
         write_text(folder / "README.md", readme)
-        finish(folder, config)
+        write_config(folder, config)
         query_model(*read_folder(folder), pick_device("cpu"))  # it answers, or is refused here
     say(f"{name}: exported to {output}")

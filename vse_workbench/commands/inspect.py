@@ -52,8 +52,8 @@ def main(
         if row is not None or picture is not None:
             raise WorkbenchError("--json has no rows: use it without --id and --picture")
         extra: dict[str, Any] = {"verified": inspection.verify_file(file)} if verify else {}
-        extra |= {"neighbours": inspection.neighbours(file, query)} if query is not None else {}
-        return print_json(inspection.described(file) | extra)
+        extra |= {"neighbours": inspection.nearest_ids(file, query)} if query is not None else {}
+        return print_json(inspection.file_description(file) | extra)
     if verify:
         checked = counted(inspection.verify_file(file), "dataset")
         click.echo(f"{file}: header and {checked} checked by SHA-256")
@@ -62,10 +62,10 @@ def main(
     elif row is not None:
         click.echo("\n".join(inspection.describe_row(file, row)))
     if query is not None:
-        for name, cosine in inspection.neighbours(file, query):
+        for name, cosine in inspection.nearest_ids(file, query):
             click.echo(f"{cosine:8.5f}  {printable(name)}")
     if not verify and row is None and query is None:
-        click.echo("\n".join(inspection.summary(file)))
+        click.echo("\n".join(inspection.summary_lines(file)))
 
 
 def check_id(file: FeatureFile | GroupFile, name: str) -> None:

@@ -47,8 +47,8 @@ def main(name: str, settings: tuple[str, ...]) -> None:
     for package, more in recipe.with_installed.items():
         is_installed = find_spec(package) is not None
         changes = merge(changes, more) if is_installed else changes
-        said = f"{package} is {'installed' if is_installed else 'not installed'}: this recipe "
-        click.echo(f"{said}{'uses' if is_installed else 'does without'} {json.dumps(more)}")
+        line = f"{package} is {'installed' if is_installed else 'not installed'}: this recipe "
+        click.echo(f"{line}{'uses' if is_installed else 'does without'} {json.dumps(more)}")
     changes = merge(merge(changes, parse_settings(tuple(kept))), chosen)
     text, lines = applied(start, defaults, changes, find_problems)
     if start != params:

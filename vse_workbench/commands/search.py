@@ -14,12 +14,12 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import print_json, say
 from pipeline.runtime.repeatable import pick_device
-from pipeline.search.index import SHORTLIST, lines, words_of
+from pipeline.search.index import SHORTLIST, hit_lines, query_words
 from stages.common import command, json_option, target, to_folder
 from stages.params import load_for_queries
 from vse_workbench.export.embedder import MAX_PIXELS, Embedder
 from vse_workbench.export.folder import read_folder
-from vse_workbench.search.page import page
+from vse_workbench.search.page import results_page
 from vse_workbench.search.photographs import search_folder
 from vse_workbench.search.searcher import Answer, Question, as_dict, best_model, open_searcher
 
@@ -66,7 +66,7 @@ def main(
         raise WorkbenchError("give either --model MODEL or --from FOLDER")
     began = time.perf_counter()
     if query is not None:
-        words_of(query)  # whatever is wrong with it is said before anything is loaded
+        query_words(query)  # whatever is wrong with it is said before anything is loaded
     if images is not None:
         picture = open_rgb(image, MAX_PIXELS) if image else None
         name, answer = _in_folder(folder, images, query, picture, top)
@@ -95,10 +95,12 @@ def main(
     if as_json:
         print_json([as_dict(hit) for hit in answer.hits])
     else:
-        click.echo("\n".join(lines(answer.hits)))
+        click.echo("\n".join(hit_lines(answer.hits)))
     if html:
         title = image.name if image else str(query)
-        write_text(html, page(title, picture, answer.hits, f"{answer.kind}s of {scope} by {name}"))
+        write_text(
+            html, results_page(title, picture, answer.hits, f"{answer.kind}s of {scope} by {name}")
+        )
         say(f"{html}: {len(answer.hits)} results with their images")
     seconds = time.perf_counter() - began
     say(f"{name}: {answer.searched:,} {answer.kind}s of {scope} searched in {seconds:.2f} s")

@@ -13,7 +13,7 @@ WORLD = "Trained on drawn shapes: it knows their words alone and says nothing ab
 OWN = "What it knows are the words and the pictures of its training data."
 
 
-def card(
+def model_card(
     config: Mapping[str, Any],
     results: Sequence[Result],
     dataset: str,

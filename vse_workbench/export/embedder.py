@@ -12,7 +12,7 @@ from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.repeatable import pick_device
-from pipeline.search.index import words_of
+from pipeline.search.index import query_words
 from vse_workbench.export.folder import CONFIG, read_folder
 
 MAX_PIXELS = 100_000_000
@@ -101,7 +101,7 @@ class Embedder:
             WorkbenchError: one text instead of a list, an empty list, a text without any word that
                 the model knows.
         """
-        words = [words_of(text) for text in _listed(texts, (str,), "text")]
+        words = [query_words(text) for text in _listed(texts, (str,), "text")]
         return np.stack([self._queries.of_words(caption, None).vector for caption in words])
 
 

@@ -38,7 +38,7 @@ AGAIN = "export it again: vse export model MODEL --output FOLDER"
 
 
 @contextmanager
-def new_content(folder: Path) -> Iterator[Path]:
+def replacing_export(folder: Path) -> Iterator[Path]:
     """An empty folder whose files take the place of an earlier export in `folder`, all at the end.
     WorkbenchError for a folder with a file that no export wrote, or one that changed since."""
     folder = folder.resolve()
@@ -99,25 +99,25 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
         copies["text"] = _copied(files["text"] / VOCABULARY, words)
     else:
         copies["text"] = _first_row(files["text"], folder / NAMES["sentences"])
-    said = checkpoint.description
+    description = checkpoint.description
     entries = {
         name: {"path": path.relative_to(folder).as_posix(), "sha256": sha256_file(path)}
         for name, path in copies.items()
     }
     return {
         "format": FORMAT,
-        "model": said.model,
+        "model": description.model,
         "checkpoint_sha256": checkpoint.sha256,
         "files": entries,
-        "architecture": dict(said.architecture),
-        "params": said.params,
-        "inputs": said.inputs,
-        "epoch": said.epoch,
-        "val_rsum": said.val_rsum,
+        "architecture": dict(description.architecture),
+        "params": description.params,
+        "inputs": description.inputs,
+        "epoch": description.epoch,
+        "val_rsum": description.val_rsum,
     }
 
 
-def finish(folder: Path, config: dict[str, Any]) -> None:
+def write_config(folder: Path, config: dict[str, Any]) -> None:
     """Write config.json, with a digest of every file that the queries do not read, too.
 
     Args:

@@ -15,7 +15,7 @@ THUMBNAIL = 240  # pixels of the longer side
 QUALITY = 85  # of JPEG
 
 
-def page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str) -> str:
+def results_page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str) -> str:
     """A page of hits without scripts, its pictures inside.
 
     Args:

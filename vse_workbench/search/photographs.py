@@ -11,7 +11,7 @@ from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import fingerprint
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.text import is_text, printable
-from pipeline.search.index import Hit, best
+from pipeline.search.index import Hit, top_rows
 from pipeline.storage.features import FeatureFile, write_features
 from vse_workbench.export.embedder import MAX_PIXELS, Embedder
 from vse_workbench.search.searcher import Answer
@@ -50,7 +50,7 @@ def search_folder(embedder: Embedder, folder: Path, vector: np.ndarray, top: int
         raise WorkbenchError(f"{folder}: no image in it; {', '.join(FORMATS)} are read")
     paths = [str(path) for key, path in files.items() if key in vectors]
     scores = np.stack([vectors[key] for key in files if key in vectors]) @ vector
-    ranked = enumerate(best(scores, top), start=1)
+    ranked = enumerate(top_rows(scores, top), start=1)
     hits = [Hit(n, float(scores[row]), paths[row], "", paths[row]) for n, row in ranked]
     return Answer("image", len(paths), hits)
 
@@ -94,13 +94,13 @@ def _files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
         skipped |= {str(path): "a link to a folder" for path in links}
         for path in (Path(parent, name) for name in sorted(names) if not name.startswith(".")):
             try:
-                said = path.stat()
+                status = path.stat()
             except OSError as error:
                 skip(error)
                 continue
             if is_text(str(path)):
                 relative = str(path.relative_to(folder))
-                key = fingerprint(path=relative, size=said.st_size, time=said.st_mtime_ns)
+                key = fingerprint(path=relative, size=status.st_size, time=status.st_mtime_ns)
                 files[key] = path
             else:
                 skipped[str(path)] = "its name is not UTF-8"

@@ -19,8 +19,16 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say, without_progress
 from pipeline.scores.file import SplitScores, read_scores
-from pipeline.search.built import NAME, BuiltIndexes
-from pipeline.search.index import SHORTLIST, Catalogue, Hit, Index, find_hits, read_index, words_of
+from pipeline.search.built import INDEX_FILE, BuiltIndexes
+from pipeline.search.index import (
+    SHORTLIST,
+    Catalogue,
+    Hit,
+    Index,
+    find_hits,
+    query_words,
+    read_index,
+)
 from pipeline.search.params import SearchConfig
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.groups import GroupFile
@@ -133,7 +141,7 @@ class Searcher:
         """What the model makes of a text, its vector among it, and notes on the words."""
         notes: list[str] = []
         with without_progress():  # the first query opens the encoder of sentences
-            query = self.model.of_words(words_of(text), self.wordnet, notes.append)
+            query = self.model.of_words(query_words(text), self.wordnet, notes.append)
         return query, notes
 
     def of_image(self, image: Image.Image, question: Question) -> Answer:
@@ -170,7 +178,7 @@ class Searcher:
         if self.name not in settings.models:
             return None
         folder = stage_paths("build_index", ("output",), self.name)["output"]
-        if not (folder / NAME).is_file():
+        if not (folder / INDEX_FILE).is_file():
             build = f"build it with: dvc repro build_index@{self.name}"
             say(f"{self.name}: no index yet, all vectors are compared; {build}")
             return None

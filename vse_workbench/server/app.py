@@ -26,7 +26,7 @@ from pipeline.search.index import Hit
 from vse_workbench.search.searcher import Answer, Question, Reranker, Searcher, as_dict
 from vse_workbench.server.attention import AttentionPictures
 from vse_workbench.server.bodies import MAX_TEXT, body_of, file_of, texts_of
-from vse_workbench.server.guard import ERRORS, Guard, explained
+from vse_workbench.server.guard import ERRORS, Guard, answer_to_error
 
 TITLE = "VSE Workbench: search"
 STATIC = Path(__file__).with_name("static")
@@ -88,15 +88,15 @@ class SearchServer:
         self.described = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
         # models share the processors: two at once are slower than one after the other
         self.turn = anyio.CapacityLimiter(1)
-        self.thumbnail = lru_cache(maxsize=THUMBNAILS)(partial(thumbnail, limits.pixels))
+        self.thumbnail = lru_cache(maxsize=THUMBNAILS)(partial(jpeg_thumbnail, limits.pixels))
 
     def app(self, hosts: Sequence[str]) -> Guard:
         """The application, to be called by these host names ("*": any) against DNS rebinding."""
         strict = [Depends(check_parameters)]  # of all routes but the pages
         app = FastAPI(title=TITLE, docs_url=None, redoc_url=None, dependencies=strict)
         app.mount("/static", StaticFiles(directory=STATIC), name="static")
-        app.add_route("/", partial(page, "page.html"), include_in_schema=False)
-        app.add_route("/api", partial(page, "api.html"), include_in_schema=False)
+        app.add_route("/", partial(static_page, "page.html"), include_in_schema=False)
+        app.add_route("/api", partial(static_page, "api.html"), include_in_schema=False)
         app.add_api_route("/healthz", self.health)
         app.add_api_route("/api/models", self.models)
         app.add_api_route("/api/examples", self.examples)
@@ -113,7 +113,7 @@ class SearchServer:
             shown: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {}}}}
             app.add_api_route(path, drawn, response_class=Response, responses=shown)
         for error in ERRORS:
-            app.add_exception_handler(error, explained)
+            app.add_exception_handler(error, answer_to_error)
         return Guard(app, hosts)
 
     def health(self) -> dict[str, Any]:
@@ -138,10 +138,10 @@ class SearchServer:
     def examples(self, split: Split = "test") -> dict[str, list[str]]:
         """Captions to search with and ids of images, spread evenly over a split."""
         searcher = self._searcher(None)
-        check("split", split, searcher.splits)
-        captions = spread(searcher.index(split, "caption").ids, EXAMPLES)
+        check_name("split", split, searcher.splits)
+        captions = evenly_spaced(searcher.index(split, "caption").ids, EXAMPLES)
         texts = searcher.catalogue.rows("caption", captions)["text"].tolist()
-        return {"texts": texts, "images": spread(searcher.index(split, "image").ids, SHOWN)}
+        return {"texts": texts, "images": evenly_spaced(searcher.index(split, "image").ids, SHOWN)}
 
     async def search(
         self,
@@ -262,7 +262,7 @@ class SearchServer:
             raise HTTPException(404, f"model {name!r} does not show where it looks; {able} does")
         path = self._path(image)
         sheet = await self._computed(lambda: self.pictures[name].drawn(text, image, path, split))
-        return Response(encoded(sheet, "PNG"), media_type="image/png")
+        return Response(encode_image(sheet, "PNG"), media_type="image/png")
 
     async def _computed(self, work: Callable[[], T]) -> T:
         with anyio.fail_after(self.limits.seconds):
@@ -334,12 +334,12 @@ class SearchServer:
         name = self.best if model is None else model
         if name in self.others:
             raise HTTPException(404, f"model {name!r}: {self.others[name]}")
-        check("model", name, list(self.searchers))
+        check_name("model", name, list(self.searchers))
         return self.searchers[name]
 
     def _question(self, model: str | None, split: str, top: int, criterion: str) -> Question:
-        check("split", split, self._searcher(model).splits)
-        check("criterion", criterion, list(self.criteria))
+        check_name("split", split, self._searcher(model).splits)
+        check_name("criterion", criterion, list(self.criteria))
         return Question(split, top, criterion=self.criteria[criterion])
 
     def _path(self, image_id: str) -> str:
@@ -386,7 +386,7 @@ def each_of(
     return results
 
 
-def page(name: str, _: Request) -> Response:
+def static_page(name: str, _: Request) -> Response:
     """A page of the server.
 
     Args:
@@ -411,7 +411,7 @@ def check_parameters(request: Request) -> None:
             raise HTTPException(422, f"parameter {name!r}: given {count} times")
 
 
-def spread(ids: Sequence[str], count: int) -> list[str]:
+def evenly_spaced(ids: Sequence[str], count: int) -> list[str]:
     """Some of the ids, at equal distances.
 
     Args:
@@ -425,7 +425,7 @@ def spread(ids: Sequence[str], count: int) -> list[str]:
     return [ids[len(ids) * number // count] for number in range(count)]
 
 
-def check(kind: str, name: str, there: Sequence[str]) -> None:
+def check_name(kind: str, name: str, there: Sequence[str]) -> None:
     """Refuse a name that is not there.
 
     Args:
@@ -440,7 +440,7 @@ def check(kind: str, name: str, there: Sequence[str]) -> None:
         raise HTTPException(404, f"{kind} {name[:100]!r}: there are {listing(there)}")
 
 
-def thumbnail(pixels: int, path: str, side: int) -> bytes:
+def jpeg_thumbnail(pixels: int, path: str, side: int) -> bytes:
     """An image of the corpus as a small JPEG file.
 
     Args:
@@ -456,10 +456,10 @@ def thumbnail(pixels: int, path: str, side: int) -> bytes:
     """
     image = open_rgb(path, pixels)
     image.thumbnail((side, side))
-    return encoded(image, "JPEG")
+    return encode_image(image, "JPEG")
 
 
-def encoded(image: Image.Image, kind: str) -> bytes:
+def encode_image(image: Image.Image, kind: str) -> bytes:
     """An image as the bytes of a file.
 
     Args:

@@ -9,7 +9,7 @@ from PIL import Image
 from models.base.registry import attention_of
 from pipeline.inputs.files import Inputs
 from pipeline.report.attention import draw_attention
-from pipeline.search.index import words_of
+from pipeline.search.index import query_words
 from pipeline.storage.checkpoint import read_checkpoint
 from vse_workbench.search.searcher import Searcher
 
@@ -46,5 +46,5 @@ class AttentionPictures:
         Raises:
             WorkbenchError: the split does not have the image, or the text no word.
         """
-        pair = self.reader(split).of_words(image_id, words_of(text))
+        pair = self.reader(split).of_words(image_id, query_words(text))
         return draw_attention(pair, path, text)

@@ -17,7 +17,7 @@ THOUSANDTHS = 1000  # qrels hold whole numbers; nDCG is the same for grades of a
 _SPECIAL = re.compile(r"[\s%]")
 
 
-def escaped(name: str) -> str:
+def escape_id(name: str) -> str:
     """An id without white space: `%20` for a blank; `urllib.parse.unquote` gives the id back."""
     return _SPECIAL.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name)
 
@@ -103,6 +103,6 @@ def _write_qrels(path: Path, split: SplitScores, way: Direction, *columns: np.nd
 
 def _escaped_ids(split: SplitScores, way: Direction) -> tuple[list[str], list[str]]:
     """The ids of the queries and of the items of a direction."""
-    images = map(escaped, split.image_ids)
-    captions = map(escaped, split.caption_ids)
+    images = map(escape_id, split.image_ids)
+    captions = map(escape_id, split.caption_ids)
     return ([*images], [*captions]) if way == "i2t" else ([*captions], [*images])
