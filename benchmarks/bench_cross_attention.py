@@ -14,13 +14,13 @@ from functools import partial
 
 import numpy as np
 import torch
+from models.scan.network import SCAN
 from torch.nn import functional
 
 from benchmarks.common import Cost, Row, apart, captions_of, cost, regions_of, size, split_of
 from models.attention.scoring import score_pairs
 from models.losses.max_margin import MaxMargin
 from models.ranking.pairs import PairLoss
-from models.scan.network import SCAN
 
 REGIONS, FEATURES, DIM = size((36, 2048, 1024), (4, 8, 8))
 WORD_DIM, VOCABULARY = size((300, 8000), (8, 50))

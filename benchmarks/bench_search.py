@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from benchmarks.common import Row, clustered, cost, new_folder, paired_ratio, size
-from pipeline.search.approximate import build, opened, write
-from pipeline.search.built import recalls
-from pipeline.search.index import SHORTLIST, Index, best
+from pipeline.search.approximate import build_index, open_index, write_index
+from pipeline.search.built import measure_recalls
+from pipeline.search.index import SHORTLIST, Index, top_rows
 from pipeline.search.params import HNSWConfig, IVFPQConfig
 
 CENTRES, EACH, WIDTH = size((200, 100, 512), (20, 20, 64))
@@ -31,11 +31,11 @@ def rows() -> Iterator[Row]:
     with new_folder() as folder:
         for kind, settings in SETTINGS.items():
             path = folder / kind
-            built, index = cost(partial(build, vectors, settings, 0))
-            write(index, path)
-            near = Index(exact.ids, vectors, opened(path, settings))
+            built, index = cost(partial(build_index, vectors, settings, 0))
+            write_index(index, path)
+            near = Index(exact.ids, vectors, open_index(path, settings))
             pair = paired_ratio(partial(searched, near, queries), partial(searched, exact, queries))
-            share = recalls(near, queries, [10])[0]
+            share = measure_recalls(near, queries, [10])[0]
             yield Row(
                 f"search of {len(vectors):,} clustered {WIDTH}-d by {kind}, {QUERIES} queries",
                 f"{pair.of('exact search')}, recall@10 {share:.3f}; built in "
@@ -49,4 +49,4 @@ def searched(index: Index, queries: np.ndarray) -> None:
     """Scores of the ten nearest of each query, as `vse search` finds them."""
     for query in queries:
         _, scores = index.candidates(query, SHORTLIST)
-        best(scores, 10)
+        top_rows(scores, 10)

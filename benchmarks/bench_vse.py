@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
+from models.vse.network import VSE
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -18,7 +19,6 @@ from benchmarks.common import Row, captions_of, paired_ratio, size
 from models.layers.sets import GPO, MaxPool, MeanPool
 from models.losses.sum_margin import SumMargin
 from models.ranking.pairs import PairLoss
-from models.vse.network import VSE
 
 BATCH, FEATURES, DIM = size((128, 2048, 512), (4, 8, 6))
 WORD_DIM, VOCABULARY = size((300, 8000), (4, 20))

@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from models.registry import load_model, models_that
+from models.attention.pictures import check_attention, open_attention
 from pipeline.attention.pairs import record_attention
-from pipeline.attention.reader import AttentionReader
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import has_boxes
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import settle
 from pipeline.scores.file import read_scores
@@ -23,20 +21,14 @@ from stages.params import load_params
 @paths("checkpoint", "output")
 def main(name: str, checkpoint: Path, scores: Path, output: Path, **paths: Path) -> None:
     """Write what the report shows of MODEL's attention; no pair for regions without boxes."""
-    kind = load_model(name)
-    if not kind.attends():
-        able = ", ".join(models_that(lambda other: other.attends()))
-        raise WorkbenchError(f"model {name!r} has no attention; {able} have")
+    check_attention(name)
     params = load_params(models=[])
     device = settle(params.runtime)
     inputs = Inputs(**paths)
     trained = read_checkpoint(checkpoint, name)
     reader = None
     if has_boxes(FeatureFile(inputs.features)):
-        model = kind.from_checkpoint(trained, name).to(device)
-        data = kind.open_data(model.config, inputs, in_memory=False)
-        trained.require(data.identity)
-        reader = AttentionReader(model.attention, data, "test", device)
+        reader = open_attention(name, trained, inputs, device, "test")
     described = {"model": name, "checkpoint_sha256": trained.sha256}
     split = read_scores(scores, "test", needed_by="choosing pairs")
     record_attention(output, reader, split, params.seed, described)

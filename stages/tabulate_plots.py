@@ -7,11 +7,11 @@ from pipeline.evaluation.file import check_model, read_query_ranks, read_ranks
 from pipeline.evaluation.findings import read_findings
 from pipeline.plots.tables import (
     as_tsv,
-    coloured,
     hub_rows,
     recall_rows,
     separation_rows,
     training_rows,
+    with_colours,
 )
 from pipeline.report.colours import numbers_of
 from pipeline.report.curve_files import read_curve
@@ -42,7 +42,7 @@ def main(
         densities += separation_rows(path.stem, findings.separation) if findings.separation else []
         shares += hub_rows(path.stem, findings.hubs["naive"])
     tables = {training: epochs, recall: recalls, hubs: shares}
-    coloured_tables = {file: coloured(rows, numbers_of(names)) for file, rows in tables.items()}
+    coloured_tables = {file: with_colours(rows, numbers_of(names)) for file, rows in tables.items()}
     for file, rows in {**coloured_tables, separation: densities}.items():
         write_text(file, as_tsv(rows))
     say(f"tabulated {', '.join(path.stem for path in ranked)}: draw them with dvc plots show")

@@ -225,7 +225,9 @@ def test_data_paths_live_in_the_graph_only():
             if file == ROOT / "stages/common.py":
                 continue
             found = [
-                path for path in data_paths(file) if path != whole_type().model_fields["raw"].default
+                path
+                for path in data_paths(file)
+                if path != whole_type().model_fields["raw"].default
             ]
             assert not found, f"{file.relative_to(ROOT)} names {found}"
 

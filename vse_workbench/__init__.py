@@ -73,7 +73,8 @@ sys.meta_path.insert(0, _OwnBlocks)
 
 def __getattr__(name: str) -> Any:
     """A name of the list above; AttributeError, so that Python says ImportError, for others."""
-    if name in (modules := _modules()):
+    modules = _modules()
+    if name in modules:
         return getattr(import_module(modules[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

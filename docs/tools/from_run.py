@@ -27,7 +27,7 @@ from pipeline.comparison.results import NAIVE, Result, read_results  # noqa: E40
 from pipeline.comparison.table import interval_text, shown  # noqa: E402
 from pipeline.corpus.images import open_rgb  # noqa: E402
 from pipeline.inputs.files import Inputs  # noqa: E402
-from pipeline.report.attention import lit  # noqa: E402
+from pipeline.report.attention import draw_heatmap  # noqa: E402
 from pipeline.runtime.graph import stage_items, stage_paths  # noqa: E402
 from pipeline.runtime.repeatable import pick_device  # noqa: E402
 from pipeline.storage.checkpoint import read_checkpoint  # noqa: E402
@@ -102,7 +102,7 @@ def draw_search(target: Path) -> None:
     for row, axis in enumerate(right.subplots(2, -(-len(pair.words) // 2)).flat):
         axis.axis("off")
         if row < len(pair.words):
-            axis.imshow(lit(image, pair, row, 256))
+            axis.imshow(draw_heatmap(image, pair, row, 256))
             axis.set_title(pair.words[row], fontsize=16, y=-0.2)
     for part in (left, right):
         part.subplots_adjust(left=0.02, right=0.98, top=0.91, bottom=0.09, wspace=0.06, hspace=0.24)

@@ -29,7 +29,7 @@ from pipeline.inputs.sources import OpenedInputs, VectorInputs
 from pipeline.inputs.words import WordInputs
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
-from pipeline.search.index import Index, best
+from pipeline.search.index import Index, top_rows
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile
 
@@ -103,7 +103,7 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
     candidates, scores = index.candidates(query.vector, count)
     if query.rescore is None:
         return candidates, scores
-    rows = best(scores, count)
+    rows = top_rows(scores, count)
     near = Index([candidates.ids[row] for row in rows], candidates.embeddings[rows])
     return near, query.rescore(near.ids)
 

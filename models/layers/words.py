@@ -64,6 +64,8 @@ class RecurrentEncoder(_RecurrentWords):
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Word ids (B, T), padded at the end, to one vector per caption (B, hidden); lengths: (B,)
         numbers of words, at least 1, on the CPU."""
+        if torch.compiler.is_exporting():
+            return self.forward_padded(tokens, lengths)
         packed = pack_padded_sequence(tokens, lengths, batch_first=True, enforce_sorted=False)
         words = PackedSequence(self.words(packed.data), *packed[1:])
         recurrent, on_cpu = self.recurrent, tokens.device.type == "cpu"
@@ -75,6 +77,22 @@ class RecurrentEncoder(_RecurrentWords):
         if self.pool is not None:
             final = self.pool(pad_packed_sequence(states, batch_first=True)[0], lengths)
         return final
+
+    def forward_padded(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """The same vectors (B, hidden) without packed sequences, which cannot be traced.
+
+        The network reads forwards, so that padding changes no state before it.
+
+        Args:
+            tokens: (B, T) word ids, padded at the end.
+            lengths: (B,) numbers of words, at least 1.
+        """
+        states, _ = self.recurrent(self.words(tokens))
+        if self.pool is not None:
+            pooled: Tensor = self.pool(states, lengths)
+            return pooled
+        last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
+        return states.gather(1, last)[:, 0]
 
 
 def packed_gru(gru: nn.GRU, inputs: PackedSequence) -> tuple[PackedSequence, Tensor]:

@@ -56,8 +56,16 @@ class RankedPair:
 
 
 def choose_pairs(scores: "SplitScores", seed: int) -> list[Chosen]:
-    """EXAMPLES captions drawn by the seed, each with its own image and with the hardest one of
-    another group; then FAILURES other ones that rank a wrong image first."""
+    """EXAMPLES captions, each with its own image and with the hardest one of another group; then
+    FAILURES other ones that rank a wrong image first.
+
+    Args:
+        scores: of the split, N images by M captions.
+        seed: of the draw of captions.
+
+    Returns:
+        The pairs, those of a caption beside each other.
+    """
     images, captions = group_codes(scores.image_groups, scores.caption_groups)
     owners = {name: row for row, name in enumerate(scores.image_ids)}
     drawn = np.random.default_rng(seed).permutation(len(scores.caption_ids)).tolist()
@@ -87,8 +95,16 @@ def record_attention(
     seed: int,
     attributes: Attributes,
 ) -> None:
-    """Write the pairs that `choose_pairs` chooses. read: from an image's and a caption's id to the
-    pair; None for a model without attention to show."""
+    """Write what a model attends to in the pairs of `choose_pairs`.
+
+    Args:
+        path: the file to write.
+        read: from the ids of an image and a caption to what is attended to; None for a model that
+            has no attention: the file has no pairs.
+        scores: of the split.
+        seed: of the draw of captions.
+        attributes: of the file.
+    """
     pairs = []
     if read is not None:
         for image, caption, rank, is_true in choose_pairs(scores, seed):
@@ -97,7 +113,13 @@ def record_attention(
 
 
 def write_attention(path: Path | str, pairs: Sequence[RankedPair], attributes: Attributes) -> None:
-    """Write pairs atomically, in their order; equal content gives equal bytes."""
+    """Write pairs atomically, in their order; equal content gives equal bytes.
+
+    Args:
+        path: the file to write.
+        pairs: with their places in the rankings.
+        attributes: of the file.
+    """
     write_groups(path, {f"{n:03d}": _datasets(pair) for n, pair in enumerate(pairs)}, attributes)
 
 
@@ -126,7 +148,8 @@ def _pair(file: GroupFile, group: str) -> RankedPair:
     width, height, place, is_true = file.array(group, "numbers").tolist()
     names = ["weights", "boxes", *(name for name in OPTIONAL if name in file.names(group))]
     arrays: dict[str, Any] = {name: file.array(group, name) for name in names}
-    words, (score,) = file.texts(group, "words"), file.array(group, "score").tolist()
+    words = file.texts(group, "words")
+    (score,) = file.array(group, "score").tolist()
     size = width, height
     attention = PairAttention(image_id, caption_id, words, score, size=size, **arrays)
     return RankedPair(attention, place, bool(is_true))

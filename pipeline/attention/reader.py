@@ -49,7 +49,18 @@ class AttentionReader:
         return self._pair(image_id, caption_id, self.words[caption], read)
 
     def of_words(self, image_id: str, words: Sequence[str]) -> PairAttention:
-        """The attention in an image and the words of any text, whose id is "query"."""
+        """The attention in an image and the words of any text.
+
+        Args:
+            image_id: Of the split.
+            words: Of the text, in its order.
+
+        Returns:
+            The pair; the id of its caption is "query".
+
+        Raises:
+            WorkbenchError: The split does not have the image.
+        """
         shown = shown_words(words, self.captions.vocabulary)
         return self._pair(image_id, "query", shown, self.captions.encode([words]))
 
@@ -86,7 +97,15 @@ class AttentionReader:
 
 
 def shown_words(words: Sequence[str], vocabulary: Vocabulary) -> list[str]:
-    """A word for each id that the model reads: unknown ones in brackets, markers by their names."""
+    """The words of a caption as a picture shows them.
+
+    Args:
+        words: in their order.
+        vocabulary: of the model.
+
+    Returns:
+        Those that the model does not know in brackets, or left out where it leaves them out.
+    """
     known = [f"({word})" if Vocabulary.UNK in vocabulary.encode([word]) else word for word in words]
     markers = vocabulary.tokens[Vocabulary.START], vocabulary.tokens[Vocabulary.END]
     return [markers[0], *known, markers[1]] if vocabulary.sentence_markers else known

@@ -23,7 +23,15 @@ Rows = list[dict[str, Any]]
 
 
 def training_rows(model: str, curve: Curve) -> Rows:
-    """Validation rsum by epoch; `note` says where a next phase of the training begins."""
+    """Validation rsum by epoch.
+
+    Args:
+        model: its name.
+        curve: of its training.
+
+    Returns:
+        A row for each epoch; `note` says where a next phase of the training begins.
+    """
     turns = {epoch: f"{model}: {phase} begins" for epoch, phase in curve.turns.items()}
     return [
         {"model": model, "epoch": int(epoch), "rsum": rsum, "note": turns.get(epoch, "")}
@@ -32,7 +40,15 @@ def training_rows(model: str, curve: Curve) -> Rows:
 
 
 def recall_rows(model: str, ranks: QueryRanks) -> Rows:
-    """Recall at K in percent, a row for each direction and each K that its gallery has."""
+    """Recall at K in percent.
+
+    Args:
+        model: its name.
+        ranks: of its test queries.
+
+    Returns:
+        A row for each direction and each K of DEPTHS that its gallery has.
+    """
     rows = []
     for way, queries, items in ("i2t", ranks.i2t, ranks.t2i), ("t2i", ranks.t2i, ranks.i2t):
         for depth in (depth for depth in DEPTHS if depth <= len(items.ids)):
@@ -42,7 +58,15 @@ def recall_rows(model: str, ranks: QueryRanks) -> Rows:
 
 
 def separation_rows(model: str, found: Separation) -> Rows:
-    """Densities of the scores of true and of other pairs over the used bins, and the overlap S."""
+    """Densities of the scores of true and of other pairs.
+
+    Args:
+        model: its name.
+        found: its histograms, with the overlap S.
+
+    Returns:
+        A row for each kind of pair and each used bin.
+    """
     edges = np.linspace(found.low, found.high, len(found.true) + 1)
     used = np.flatnonzero(found.true + found.others)
     bins = range(max(used[0] - 1, 0), min(used[-1] + 2, len(found.true)))
@@ -60,8 +84,15 @@ def separation_rows(model: str, found: Separation) -> Rows:
 
 
 def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
-    """Shares of the items that are the nearest of no query, of one, and of more, in percent.
-    counts: of how many queries each item is the nearest, (M,) for i2t, (N,) for t2i."""
+    """Shares of the items that are the nearest of no query, of one, and of more.
+
+    Args:
+        model: its name.
+        counts: of how many queries each item is the nearest, (M,) for i2t, (N,) for t2i.
+
+    Returns:
+        A row for each direction and class of items, shares in percent.
+    """
     items = {"i2t": "captions", "t2i": "images"}
     return [
         {"model": model, "items": items[way], "nearest_of": name, "share": share}
@@ -70,8 +101,16 @@ def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
     ]
 
 
-def coloured(rows: Rows, numbers: Mapping[str, int]) -> Rows:
-    """The rows with the colour of their model; numbers: as `report.colours.numbers_of`."""
+def with_colours(rows: Rows, numbers: Mapping[str, int]) -> Rows:
+    """Rows with the colour of their model.
+
+    Args:
+        rows: each with a `model`.
+        numbers: of the models, as of `report.colours.numbers_of`.
+
+    Returns:
+        The rows with `colour`, as CSS.
+    """
     return [{**row, "colour": shade(numbers[row["model"]])} for row in rows]
 
 

@@ -11,23 +11,40 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.attention.pairs import PairAttention, RankedPair, read_attention
 from pipeline.corpus.images import open_rgb
-from pipeline.report.pictures import Font, Point, data_uri, fitted, free_place
-from pipeline.report.shelf import REMEDY, Shelf
+from pipeline.report.pictures import Font, Point, data_uri, free_place, resized
+from pipeline.report.shelf import REMEDY, CorpusLookup
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import printable
 from pipeline.storage.groups import GroupFile
 
 TILE = 132  # largest width and height of a word's picture on the page, pixels
 WHOLE = 264  # of the picture with the order of the objects
-SHEET_TILE, SHEET_WHOLE, SHEET_WIDTH = 220, 460, 1180  # of a drawing in a file of its own
+# of a drawing in a file of its own: a word's picture, the whole image, the sheet
+SHEET_TILE = 220
+SHEET_WHOLE = 460
+SHEET_WIDTH = 1180
 DARKEST = 0.3  # share of its light that a pixel keeps where nothing was attended to
-FIRST, LAST = (255, 224, 70), (70, 60, 200)  # colours of the first and the last object
-INK, SOFT, BAR = "#1c2024", "#5a6370", "#1f6fb2"
+FIRST = (255, 224, 70)  # colour of the first object
+LAST = (70, 60, 200)  # of the last one
+INK = "#1c2024"
+SOFT = "#5a6370"
+BAR = "#1f6fb2"
 
 
-def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[dict[str, Any]]:
+def attention_figures(path: Path, weights: str | None, shelf: CorpusLookup) -> list[dict[str, Any]]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
-    weights: digest of the checkpoint that made the model's scores, and must have made the file."""
+
+    Args:
+        path: the attention file.
+        weights: digest of the checkpoint that made the model's scores, and must have made the file.
+        shelf: the corpus.
+
+    Returns:
+        A figure for each pair, as of `attention_figure`.
+
+    Raises:
+        WorkbenchError: other weights made the file, or the corpus lacks one of its ids.
+    """
     if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
         raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
     pairs = shown_pairs(read_attention(path))
@@ -50,29 +67,56 @@ def shown_pairs(pairs: Sequence[RankedPair]) -> list[RankedPair]:
 
 
 def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[str, Any]:
-    """A pair for the page, of its image's file and its caption's text; pictures are data URIs.
-    whole: the image with its boxes in order; weighed: with their weights, None where all are alike;
-    share: of a word, of the largest in the similarity, None where all are alike; text: for a reader
-    who does not see the picture."""
-    maps, image = pair.attention, open_rgb(path)
+    """A pair for the page.
+
+    Args:
+        pair: of an image and a caption.
+        path: the image's file.
+        caption: its text.
+
+    Returns:
+        `whole`: the image with its boxes in order; `weighed`: with their weights, None where all
+        are alike; of each of `words` the `picture`, its `share` of the largest weight in the
+        similarity (None where all are alike) and a `text` for a reader who does not see the
+        picture. Pictures are data URIs.
+    """
+    maps = pair.attention
+    image = open_rgb(path)
     words = []
     for row, (word, share) in enumerate(zip(maps.words, _shares(maps), strict=True)):
-        picture = data_uri(lit(image, maps, row, TILE))
+        picture = data_uri(draw_heatmap(image, maps, row, TILE))
         words.append({"word": word, "picture": picture, "share": share, "text": _text(maps, row)})
-    boxes = None if maps.region_weights is None else data_uri(weighed(image, maps, WHOLE))
-    whole = data_uri(numbered(image, maps, WHOLE))
+    boxes = (
+        None if maps.region_weights is None else data_uri(draw_weighted_boxes(image, maps, WHOLE))
+    )
+    whole = data_uri(draw_ordered_boxes(image, maps, WHOLE))
     return {"pair": pair, "caption": caption, "whole": whole, "words": words, "weighed": boxes}
 
 
 def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
-    """A sheet for a file of its own: the title, the image with its boxes, a picture per word."""
+    """A sheet for a file of its own: the title, the image with its boxes, a picture per word.
+
+    Args:
+        pair: of an image and a caption.
+        path: the image's file.
+        title: at the top, broken into lines.
+
+    Returns:
+        An RGB image, SHEET_WIDTH pixels wide.
+    """
     image = open_rgb(path)
-    font, small = ImageFont.load_default(24), ImageFont.load_default(16)
+    font = ImageFont.load_default(24)
+    small = ImageFont.load_default(16)
     lines = textwrap.wrap(printable(title), 84)
-    whole = numbered(image, pair, SHEET_WHOLE)
-    wholes = [whole] if pair.region_weights is None else [whole, weighed(image, pair, SHEET_WHOLE)]
-    columns, step = SHEET_WIDTH // (SHEET_TILE + 14), SHEET_TILE + 14
-    tiles = [lit(image, pair, row, SHEET_TILE) for row in range(len(pair.words))]
+    whole = draw_ordered_boxes(image, pair, SHEET_WHOLE)
+    wholes = (
+        [whole]
+        if pair.region_weights is None
+        else [whole, draw_weighted_boxes(image, pair, SHEET_WHOLE)]
+    )
+    columns = SHEET_WIDTH // (SHEET_TILE + 14)
+    step = SHEET_TILE + 14
+    tiles = [draw_heatmap(image, pair, row, SHEET_TILE) for row in range(len(pair.words))]
     high = max(tile.height for tile in tiles) + 50
     top = 24 + 32 * len(lines)
     below = top + (whole.height + 22) * len(wholes)
@@ -85,7 +129,8 @@ def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.I
         sheet.paste(picture, (14, top + (whole.height + 22) * number))
     _explain(draw, pair, (28 + whole.width, top), small)
     for row, (tile, share) in enumerate(zip(tiles, _shares(pair), strict=True)):
-        left, upper = 14 + step * (row % columns), below + high * (row // columns)
+        left = 14 + step * (row % columns)
+        upper = below + high * (row // columns)
         sheet.paste(tile, (left, upper))
         draw.text((left, upper + tile.height + 4), printable(pair.words[row]), INK, small)
         if share is not None:
@@ -94,14 +139,24 @@ def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.I
     return sheet
 
 
-def heat(
+def attention_heat(
     weights: npt.NDArray[np.float32],
     boxes: npt.NDArray[np.float32],
     size: tuple[int, int],
     shown: tuple[int, int],
 ) -> npt.NDArray[np.float32]:
-    """Sums of the weights (R,) of the regions that cover a pixel, over the largest: float32 (H, W)
-    in [0, 1], `shown` = (W, H). boxes: (R, 4) x1, y1, x2, y2 in an image of `size` (w, h)."""
+    """Where regions are attended to: sums of the weights of the regions that cover a pixel, over
+    the largest.
+
+    Args:
+        weights: (R,) of the regions.
+        boxes: (R, 4) x1, y1, x2, y2 in an image of `size`.
+        size: width and height of the image that the boxes lie in.
+        shown: width W and height H of the result.
+
+    Returns:
+        (H, W) float32 in [0, 1]; zeros where no weight is above 0.
+    """
     width, height = shown
     sums = np.zeros((height, width), np.float32)
     scaled = boxes * np.tile(np.divide(shown, size), 2)
@@ -113,11 +168,21 @@ def heat(
     return sums / largest if largest > 0 else sums
 
 
-def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
-    """The image at `side` pixels, dark where word `row` does not look, its best region framed."""
-    small = fitted(image, side)
+def draw_heatmap(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
+    """The image, dark where a word does not look, its best region framed.
+
+    Args:
+        image: RGB.
+        pair: of the image and a caption.
+        row: of the word in the caption.
+        side: pixels of the longer side of the result.
+
+    Returns:
+        An RGB image.
+    """
+    small = resized(image, side)
     weights = pair.weights[row]
-    light = DARKEST + (1 - DARKEST) * heat(weights, pair.boxes, pair.size, small.size)
+    light = DARKEST + (1 - DARKEST) * attention_heat(weights, pair.boxes, pair.size, small.size)
     pixels = (np.asarray(small) * light[..., None]).round().astype(np.uint8)
     result = Image.fromarray(pixels)
     if weights.any():
@@ -126,17 +191,36 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
     return result
 
 
-def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
-    """The image with all boxes; with an order, coloured and numbered by it, first on top."""
-    count, marks = len(pair.boxes), [(box, 0.0, "") for box in range(len(pair.boxes))]
+def draw_ordered_boxes(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
+    """The image with all boxes; with an order, coloured and numbered by it, the first on top.
+
+    Args:
+        image: RGB.
+        pair: of the image and a caption.
+        side: pixels of the longer side of the result.
+
+    Returns:
+        An RGB image.
+    """
+    count = len(pair.boxes)
+    marks = [(box, 0.0, "") for box in range(len(pair.boxes))]
     if pair.order is not None:
         places = enumerate(pair.order.tolist())
         marks = [(box, index / max(1, count - 1), str(index + 1)) for index, box in places]
     return _labelled(image, pair, side, marks)
 
 
-def weighed(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
-    """The image with all boxes, coloured and labelled by their weights in percent."""
+def draw_weighted_boxes(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
+    """The image with all boxes, coloured and labelled by their weights in percent.
+
+    Args:
+        image: RGB.
+        pair: of the image and a caption, with `region_weights`.
+        side: pixels of the longer side of the result.
+
+    Returns:
+        An RGB image.
+    """
     assert pair.region_weights is not None
     weights = pair.region_weights
     largest = max(float(weights.max(initial=0.0)), 1e-9)
@@ -151,8 +235,9 @@ def _labelled(
     image: Image.Image, pair: PairAttention, side: int, marks: list[tuple[int, float, str]]
 ) -> Image.Image:
     """marks: number of a box, colour from FIRST (0) to LAST (1), label; the first on top."""
-    small = fitted(image, side)
-    draw, boxes = ImageDraw.Draw(small), _scaled(pair, small)
+    small = resized(image, side)
+    draw = ImageDraw.Draw(small)
+    boxes = _scaled(pair, small)
     font = ImageFont.load_default(max(11, side // 24))
     for box, shade, _ in reversed(marks):
         _frame(draw, boxes[box], _between(shade), max(1, side // 150))
@@ -160,7 +245,8 @@ def _labelled(
     for box, shade, label in marks:
         if label:
             left, top, right, bottom = boxes[box]
-            middle, step = ((left + right) / 2, (top + bottom) / 2), side / 17
+            middle = ((left + right) / 2, (top + bottom) / 2)
+            step = side / 17
             taken.append(free_place(middle, taken, 1.2 * step, step))
             left, top, right, bottom = draw.textbbox(taken[-1], label, font, anchor="mm")
             colour = _between(shade)

@@ -17,7 +17,15 @@ COLOURS = (
 
 
 def numbers_of(known: Sequence[str], names: Sequence[str] = ()) -> dict[str, int]:
-    """The number of each model: its place among all that dvc.yaml evaluates, others last."""
+    """The number of each model, which decides its colour everywhere.
+
+    Args:
+        known: all that dvc.yaml evaluates, in its order.
+        names: those that are shown; what is not known comes last.
+
+    Returns:
+        Numbers from 0 by name.
+    """
     return {name: number for number, name in enumerate(dict.fromkeys([*known, *names]))}
 
 

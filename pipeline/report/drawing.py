@@ -17,9 +17,14 @@ from pipeline.report.colours import COLOURS
 # A first start reports that fonts are being looked up; the figures' texts use the page's font.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
-TEXT, RULE, TRUE, OTHER = "#010101", "#010102", "#010103", "#010104"
+TEXT = "#010101"
+RULE = "#010102"
+TRUE = "#010103"
+OTHER = "#010104"
 DASHES = ((), (7, 2), (7, 2, 2, 2), (2, 2))  # points
-WIDTH, HEIGHT = 380, 240  # points, which are the units of the SVG
+# points, which are the units of the SVG
+WIDTH = 380
+HEIGHT = 240
 
 PLAIN: dict[Any, Any] = {  # of all pictures, those of analyses and claims, too
     "svg.fonttype": "none",
@@ -63,14 +68,31 @@ def css(placeholder: str) -> str:
 
 @contextmanager
 def figure(width: int = WIDTH, height: int = HEIGHT) -> Iterator[Figure]:
-    """A figure of that many points, in the style of the page while the context is open. Call
-    `as_svg` inside: some of the style is only read when the figure is written."""
+    """A figure in the style of the page while the context is open. Call `as_svg` inside: some of
+    the style is only read when the figure is written.
+
+    Args:
+        width: points, which are the units of the SVG.
+        height: points.
+
+    Yields:
+        The figure, still empty.
+    """
     with matplotlib.rc_context(_STYLE):
         yield Figure(figsize=(width / 72, height / 72))
 
 
 def as_svg(drawn: Figure, name: str, label: str) -> Markup:
-    """The figure as an SVG element for HTML; ids are made from `name`, `label` is read aloud."""
+    """A figure as an SVG element for HTML; equal figures give equal text.
+
+    Args:
+        drawn: the figure.
+        name: ids inside are made from it: no other figure of the page has it.
+        label: what is read aloud in place of the figure.
+
+    Returns:
+        The element; placeholders of colours are CSS values.
+    """
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with matplotlib.rc_context({"svg.hashsalt": name}):

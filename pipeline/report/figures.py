@@ -16,29 +16,53 @@ SMALL = (300, 180)  # points
 
 
 def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Markup:
-    """rsum of each model with its interval, a line per row, the first on top."""
-    said, heights = [], range(len(rows), 0, -1)
+    """rsum of each model with its interval, a line per row, the first on top.
+
+    Args:
+        rows: of the table, with rsum.
+        numbers: of the models, for their colours.
+
+    Returns:
+        An SVG element.
+    """
+    spoken = []
+    heights = range(len(rows), 0, -1)
     with figure(WIDTH, 46 + 21 * len(rows)) as drawn:
         axes = drawn.subplots()
         for height, row in zip(heights, rows, strict=True):
-            rsum, shade = row.figures["rsum"], colour(numbers[row.model])
+            rsum = row.figures["rsum"]
+            shade = colour(numbers[row.model])
             if row.interval:
                 axes.plot(row.interval, [height, height], color=shade, solid_capstyle="butt")
             axes.plot(rsum, height, "o", color=shade, markersize=7)
-            axes.annotate(f"{rsum:.1f}", (1, height), (6, 0), ("axes fraction", "data"),
-                          "offset points", va="center")  # fmt: skip
-            said.append(f"{row.label} {rsum:.1f}, {interval_text(row.interval)}")
+            axes.annotate(
+                f"{rsum:.1f}",
+                (1, height),
+                (6, 0),
+                ("axes fraction", "data"),
+                "offset points",
+                va="center",
+            )
+            spoken.append(f"{row.label} {rsum:.1f}, {interval_text(row.interval)}")
         axes.set_yticks(list(heights), [row.label for row in rows])
         axes.set_ylim(0.4, len(rows) + 0.6)
         axes.tick_params("y", length=0)
         axes.grid(visible=False, axis="y")
         axes.spines["left"].set_visible(False)
         axes.set_xlabel("rsum")
-        return as_svg(drawn, "intervals", f"rsum and its interval: {'; '.join(said)}")
+        return as_svg(drawn, "intervals", f"rsum and its interval: {'; '.join(spoken)}")
 
 
 def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Markup:
-    """Validation rsum by epoch, a dot on the epoch that was kept; series: number of each model."""
+    """Validation rsum by epoch, a dot on the epoch that was kept.
+
+    Args:
+        curves: by model, of two epochs or more.
+        series: numbers of the models, for their colours.
+
+    Returns:
+        An SVG element.
+    """
     bests = (f"{name} {c.best[1]:.1f} at epoch {c.best[0]:g}" for name, c in curves.items())
     with figure() as drawn:
         axes = drawn.subplots()
@@ -53,7 +77,16 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
 
 
 def loss_figure(curve: Curve, name: str, number: int) -> Markup:
-    """Training loss of one model by epoch, logarithmic where it is positive."""
+    """Training loss of one model by epoch, logarithmic where it is positive.
+
+    Args:
+        curve: of its training.
+        name: of the model.
+        number: of the model, for its colour.
+
+    Returns:
+        An SVG element.
+    """
     with figure(*SMALL) as drawn:
         axes = drawn.subplots()
         _line(axes, curve.epochs, curve.loss, number)
@@ -68,7 +101,16 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
 
 
 def separation_figure(separated: Separation, name: str, number: int) -> Markup:
-    """P and Q of one model as densities over the scores: true pairs solid, others dashed."""
+    """P and Q of one model as densities over the scores: true pairs solid, others dashed.
+
+    Args:
+        separated: the two histograms.
+        name: of the model.
+        number: of the model, for the ids in the element.
+
+    Returns:
+        An SVG element.
+    """
     edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
     true, others = separated.densities
     with figure(*SMALL) as drawn:
@@ -99,8 +141,15 @@ def _turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> No
     for epoch, phase in curve.turns.items():
         axes.axvline(epoch - 0.5, color=colour(number), linestyle=":", linewidth=1)
         anchor = (epoch - 0.5, height), (-2, 4 - 8 * height), ("data", "axes fraction")
-        axes.annotate(whose + phase, *anchor, "offset points", fontsize=8, rotation=90,
-                      ha="right", va=("bottom", "top")[height])  # fmt: skip
+        axes.annotate(
+            whose + phase,
+            *anchor,
+            "offset points",
+            fontsize=8,
+            rotation=90,
+            ha="right",
+            va=("bottom", "top")[height],
+        )
 
 
 def logarithmic(axes: Axes) -> None:

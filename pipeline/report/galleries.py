@@ -5,14 +5,23 @@ from typing import Any
 
 from pipeline.evaluation.file import RankRecord
 from pipeline.evaluation.findings import BestHits
-from pipeline.report.shelf import Entry, Shelf
+from pipeline.report.shelf import CorpusLookup, Entry
 from pipeline.scores.ranking import Direction
 
 
 def build_galleries(
-    hits: Mapping[Direction, BestHits], record: RankRecord, shelf: Shelf
+    hits: Mapping[Direction, BestHits], record: RankRecord, shelf: CorpusLookup
 ) -> list[dict[str, Any]]:
-    """The galleries caption -> images and image -> captions of one model."""
+    """The galleries caption -> images and image -> captions of one model.
+
+    Args:
+        hits: by direction the best items of queries worth looking at.
+        record: ids and groups of the ranked images and captions.
+        shelf: the corpus.
+
+    Returns:
+        Both galleries: `failures` and `successes`, how many of `queries` `failed`.
+    """
     images = record.image_ids, record.image_groups, shelf.image
     captions = record.caption_ids, record.caption_groups, shelf.caption
     galleries = []
@@ -33,8 +42,10 @@ _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, Any]:
     """A query for the page. rank: of its best true item; ranked: how many items were; truth: the
     best true item if it is beyond the hits."""
-    (own_ids, own_groups, own_entry), (ids, groups, entry) = queries, items
-    query, rank = int(hits.queries[row]), int(hits.ranks[row])
+    own_ids, own_groups, own_entry = queries
+    ids, groups, entry = items
+    query = int(hits.queries[row])
+    rank = int(hits.ranks[row])
     ranked = zip(hits.items[row].tolist(), hits.scores[row].tolist(), strict=True)
     *first, best = [
         {

@@ -36,7 +36,7 @@ def datasets_of(file: FeatureFile | GroupFile) -> dict[str, Layout]:
     return {f"{group}/{name}": x for group, members in groups for name, x in members.items()}
 
 
-def summary(path: Path) -> Iterator[str]:
+def summary_lines(path: Path) -> Iterator[str]:
     """Lines that describe a file: datasets, attributes, value statistics, first ids."""
     file = open_file(path)
     layouts = datasets_of(file)
@@ -57,8 +57,8 @@ def summary(path: Path) -> Iterator[str]:
     yield from _section("first entries", _first_entries(path, layouts))
 
 
-def described(path: Path) -> dict[str, Any]:
-    """The same as `summary` for a program; numbers that there are none of are null."""
+def file_description(path: Path) -> dict[str, Any]:
+    """What `summary` tells people, for a program; numbers that there are none of are None."""
     file = open_file(path)
     layouts = datasets_of(file)
     datasets: dict[str, Any] = {
@@ -85,7 +85,18 @@ def verify_file(path: Path) -> int:
 
 
 def describe_row(path: Path, name: str) -> Iterator[str]:
-    """Lines with the row of one id in every dataset, long rows shortened."""
+    """Lines with the row of one id in every dataset, long rows shortened.
+
+    Args:
+        path: a feature file.
+        name: the id.
+
+    Yields:
+        A line for a terminal.
+
+    Raises:
+        WorkbenchError: a file without ids, or without this one.
+    """
     file = _feature_file(path)
     rows = file.rows([name])
     yield f"{printable(name)}: row {rows[0]:,} of {len(file):,}"
@@ -96,9 +107,21 @@ def describe_row(path: Path, name: str) -> Iterator[str]:
             yield from _section(f"{dataset} {layout.shape[1:]}", text.splitlines())
 
 
-def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]]:
-    """The ids most similar to one by cosine, best first, itself left out, with their cosines. Rows
-    (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all."""
+def nearest_ids(path: Path, name: str, count: int = 10) -> list[tuple[str, float]]:
+    """The ids most similar to one by cosine, itself left out. Rows (N, ...) count as flat vectors,
+    in float32; a row of zeros has cosine 0 with all.
+
+    Args:
+        path: a feature file.
+        name: the id.
+        count: how many, all others where there are fewer.
+
+    Returns:
+        Ids with their cosines, best first.
+
+    Raises:
+        WorkbenchError: a file without ids, or without this one.
+    """
     file = _feature_file(path)
     row = int(file.rows([name])[0])
     query = _unit(file.read([row]))[0]
@@ -110,9 +133,23 @@ def neighbours(path: Path, name: str, count: int = 10) -> list[tuple[str, float]
 
 
 def statistics(path: Path, layout: Layout) -> dict[str, float]:
-    """Minimum, maximum, mean and std of the finite numbers of a dataset; how many are not finite,
-    and how many rows are all zeros. In one pass over blocks (Chan et al. 1983, eq. 2.1)."""
-    count, mean, squares, low, high, not_finite, zero_rows = 0, 0.0, 0.0, np.inf, -np.inf, 0, 0
+    """What the numbers of a dataset are like, in one pass over blocks (Chan et al. 1983, eq. 2.1).
+
+    Args:
+        path: the file.
+        layout: of the dataset, of numbers.
+
+    Returns:
+        Minimum, maximum, mean and std of its finite numbers, NaN for none; how many are not finite,
+        and how many rows are all zeros.
+    """
+    count = 0
+    mean = 0.0
+    squares = 0.0
+    low = np.inf
+    high = -np.inf
+    not_finite = 0
+    zero_rows = 0
     for block in _blocks(path, layout):
         flat = block.reshape(len(block), -1).astype(np.float64)
         zero_rows += int((flat == 0).all(axis=1).sum())
@@ -124,7 +161,9 @@ def statistics(path: Path, layout: Layout) -> dict[str, float]:
         total = count + values.size
         squares += values.var() * values.size + difference**2 * count * values.size / total
         mean += difference * values.size / total
-        count, low, high = total, min(low, values.min()), max(high, values.max())
+        count = total
+        low = min(low, values.min())
+        high = max(high, values.max())
     if count == 0:
         low = high = mean = squares = np.nan
     std = float(np.sqrt(squares / max(count, 1)))
@@ -134,7 +173,8 @@ def statistics(path: Path, layout: Layout) -> dict[str, float]:
 
 def attribute_lines(attributes: Attributes) -> str:
     """Attributes as YAML, JSON text (params) unfolded."""
-    yaml, text = YAML(), io.StringIO()
+    yaml = YAML()
+    text = io.StringIO()
     yaml.width = 1000
     yaml.dump(_unfolded(attributes), text)
     return text.getvalue()

@@ -28,7 +28,7 @@ from pipeline.report.figures import interval_figure, loss_figure, rsum_figure, s
 from pipeline.report.galleries import build_galleries
 from pipeline.report.phrases import phrase_section
 from pipeline.report.provenance import commit_query, versions
-from pipeline.report.shelf import Shelf
+from pipeline.report.shelf import CorpusLookup
 from pipeline.runtime.errors import counted
 from pipeline.scores.ranking import DIRECTIONS, Direction
 
@@ -75,13 +75,28 @@ def build_page(
     run: Run,
     localised: Sequence[PhraseRow] = (),
 ) -> str:
-    """The report as one HTML document; equal inputs give equal text."""
+    """The report as one HTML document; equal inputs give equal text.
+
+    Args:
+        results: of all models, at least one.
+        behind: by model, how far it is behind the best one.
+        files: where sections come from beside the ranks.
+        run: what was run.
+        localised: results of the models of phrases.
+
+    Returns:
+        The document.
+
+    Raises:
+        WorkbenchError: files of another corpus or other weights than the results'.
+    """
     numbers = numbers_of(run.known, [result.name for result in results])
     attended = {path.stem: path for path in files.attention}
     read = {path.stem: read_curve(path) for path in files.curves}
     curves = {name: curve for name, curve in read.items() if curve}
-    images, captions = load_images(files.images), load_captions(files.captions)
-    shelf = Shelf(images, captions)
+    images = load_images(files.images)
+    captions = load_captions(files.captions)
+    shelf = CorpusLookup(images, captions)
     criteria = list(dict.fromkeys(name for result in results for name in result.criteria))
     models = [
         _model(numbers[result.name], result, attended.get(result.name), shelf, criteria)
@@ -116,13 +131,14 @@ def build_page(
 
 
 def _model(
-    number: int, result: Result, attended: Path | None, shelf: Shelf, criteria: Sequence[str]
+    number: int, result: Result, attended: Path | None, shelf: CorpusLookup, criteria: Sequence[str]
 ) -> dict[str, Any]:
     """The sections of one model; number: its colour and dashes in every figure."""
     record = result.record
     shelf.check(result.ranks, record.image_ids, record.caption_ids)
     findings = read_findings(result.ranks)
-    weights, separated = findings.source.get("checkpoint_sha256"), findings.separation
+    weights = findings.source.get("checkpoint_sha256")
+    separated = findings.separation
     return {
         "name": result.name,
         "number": number,
@@ -138,8 +154,17 @@ def _model(
 def hubs_of(
     counts: Mapping[str, Mapping[Direction, np.ndarray]], model: str, criteria: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Hubs of a split, both directions, every criterion. counts: criterion -> of how many queries
-    each item is the nearest, (M,) for i2t, (N,) for t2i. pairs: as `pair_shares`, of images."""
+    """Hubs of a split, both directions, every criterion.
+
+    Args:
+        counts: by criterion and direction, of how many queries each item is the nearest, (M,) for
+            i2t, (N,) for t2i.
+        model: its name.
+        criteria: in the order of the page.
+
+    Returns:
+        A row for each direction and criterion; `pairs` as of `pair_shares`, of images.
+    """
     return [
         {
             "label": model if criterion == "naive" else f"{model} + {criterion}",
@@ -154,13 +179,22 @@ def hubs_of(
 
 
 def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
-    """`pairs_table` of images with these 1-occurrences (N,), in percent of the captions."""
+    """How many captions have a nearest image that is the nearest of so many (`pairs_table`).
+
+    Args:
+        counts: (N,) of how many captions each image is the nearest.
+        captions: how many there are.
+
+    Returns:
+        Percent of the captions by class, such as `>=5`.
+    """
     return {name: 100 * n / captions for name, n in pairs_table(counts, captions).items()}
 
 
 def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
     """Texts of the whole page, its style and its script, and the digest that permits the script."""
-    images, captions = len(results[0].record.image_ids), len(results[0].record.caption_ids)
+    images = len(results[0].record.image_ids)
+    captions = len(results[0].record.caption_ids)
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
     return {

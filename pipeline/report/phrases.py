@@ -14,7 +14,7 @@ from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import CORRECT
 from pipeline.phrases.tables import load_phrases
 from pipeline.report.pictures import OKABE_ITO, data_uri
-from pipeline.report.shelf import Shelf
+from pipeline.report.shelf import CorpusLookup
 from pipeline.storage.features import FeatureFile
 
 SHOWN = 4  # captions of a kind
@@ -27,9 +27,19 @@ def phrase_section(
     rows: Sequence[PhraseRow],
     found: Sequence[Path],
     folder: Path | None,
-    shelf: Shelf,
+    shelf: CorpusLookup,
 ) -> dict[str, Any] | None:
-    """Captions that the best model by R@1 finds all phrases of (hits), and others (misses)."""
+    """Captions that the best model by R@1 finds all phrases of (hits), and others (misses).
+
+    Args:
+        rows: results of the models of phrases.
+        found: what each model found, a feature file by the model's name.
+        folder: of the phrases' tables; None: there are none.
+        shelf: the corpus.
+
+    Returns:
+        `names` of the models, `hits` and `misses`; None without models or phrases.
+    """
     files = {path.stem: FeatureFile(path) for path in found if not is_absent(path)}
     if not rows or folder is None:
         return None
@@ -47,7 +57,8 @@ def _read(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
     rows = phrases.loc[file.ids].copy()
     for name in ("boxes", "truth"):
         rows[name] = list(file.load(name))
-    rows["rank"], rows["overlap"] = file.load("ranks"), file.load("overlaps")
+    rows["rank"] = file.load("ranks")
+    rows["overlap"] = file.load("overlaps")
     return rows
 
 
@@ -66,7 +77,7 @@ def _spaced(table: pd.DataFrame) -> list[str]:
     return [str(table.index[row]) for row in places]
 
 
-def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: Shelf) -> dict[str, Any]:
+def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: CorpusLookup) -> dict[str, Any]:
     """A caption for the page. best: by model the IoU of its best box of a phrase with the true one,
     found: whether it is right; pictures: data URIs, of the true boxes, then of each model's."""
     rows = [table[table["caption_id"] == caption][:MOST] for table in tables]
@@ -79,23 +90,36 @@ def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: Shelf) -> dict[s
         for text, colour, *best in zip(rows[0]["text"], colours, *overlaps, strict=True)
     ]
     boxes = [rows[0]["truth"], *(table["boxes"] for table in rows)]
-    pictures = [data_uri(with_boxes(picture, list(series), colours, SIDE), 85) for series in boxes]
+    pictures = [data_uri(draw_boxes(picture, list(series), colours, SIDE), 85) for series in boxes]
     shown = {"caption_id": caption, "text": shelf.caption(caption).text}
     return shown | {"phrases": phrases, "pictures": pictures}
 
 
-def with_boxes(
+def draw_boxes(
     image: Image.Image, boxes: Sequence[np.ndarray], colours: Sequence[str], side: int
 ) -> Image.Image:
-    """An image with boxes (x1, y1, x2, y2 in its pixels), `side` pixels on its longer side."""
+    """An image with boxes drawn over it; where boxes cover each other, each shows in stripes.
+
+    Args:
+        image: RGB.
+        boxes: (4,) each: x1, y1, x2, y2 in its pixels.
+        colours: of the boxes.
+        side: pixels of the longer side of the result.
+
+    Returns:
+        An RGB image.
+    """
     scale = side / max(image.size)
     width, height = (max(1, round(length * scale)) for length in image.size)
-    drawn, line = image.resize((width, height)), max(3, side // 130)
+    drawn = image.resize((width, height))
+    line = max(3, side // 130)
 
     def add(target: Image.Image, box: Sequence[float], colour: str) -> None:
         left, top, right, bottom = (edge * scale for edge in box)
-        left, top = max(0.0, left), max(0.0, top)
-        right, bottom = min(width - 1, right), min(height - 1, bottom)
+        left = max(0.0, left)
+        top = max(0.0, top)
+        right = min(width - 1, right)
+        bottom = min(height - 1, bottom)
         pen = ImageDraw.Draw(target)
         pen.rectangle((left, top, right, bottom), outline="white", width=line + 1)  # seen anywhere
         if left + 1 < right - 1 and top + 1 < bottom - 1:

@@ -19,14 +19,31 @@ Point = tuple[float, float]
 
 
 def thumbnail(image: Image.Image, side: int = SIDE, quality: int = 80) -> str:
-    """An image as a data URI, at most `side` pixels wide and high and never enlarged."""
+    """A small image as a data URI.
+
+    Args:
+        image: RGB; never enlarged.
+        side: pixels, the largest width and height.
+        quality: of the JPEG, 1 to 95.
+
+    Returns:
+        The address.
+    """
     small = image.copy()
     small.thumbnail((side, side))
     return data_uri(small, quality)
 
 
 def data_uri(image: Image.Image, quality: int = 82) -> str:
-    """The image as a JPEG inside an address; quality: from 1 to 95."""
+    """An image as a JPEG inside an address.
+
+    Args:
+        image: RGB.
+        quality: of the JPEG, 1 to 95.
+
+    Returns:
+        The address.
+    """
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
@@ -39,19 +56,42 @@ def check_png(target: Path) -> None:
 
 
 def write_png(image: Image.Image, target: Path) -> None:
-    """Write a picture atomically."""
+    """Write a picture atomically.
+
+    Args:
+        image: RGB.
+        target: the file.
+    """
     with atomic_path(target) as temporary:
         image.save(temporary, "PNG")
 
 
-def fitted(image: Image.Image, side: int) -> Image.Image:
-    """The image at `side` pixels on its longer side: small ones enlarged, to have room to draw."""
+def resized(image: Image.Image, side: int) -> Image.Image:
+    """An image at another size: small ones are enlarged, to have room to draw.
+
+    Args:
+        image: RGB.
+        side: pixels of the longer side.
+
+    Returns:
+        A new image.
+    """
     width, height = (max(1, round(length * side / max(image.size))) for length in image.size)
     return image.resize((width, height), Image.Resampling.BICUBIC)
 
 
 def free_place(place: Point, taken: list[Point], width: float, height: float) -> Point:
-    """The place, or below it where a label of that size would cover one that is there already."""
+    """A place for a label, or the nearest below it where it covers no other label.
+
+    Args:
+        place: x and y that are wished for.
+        taken: places of labels of the same size.
+        width: of a label, pixels.
+        height: of a label, pixels.
+
+    Returns:
+        x and y.
+    """
     left, top = place
     while any(abs(left - x) < width and abs(top - y) < height for x, y in taken):
         top += height

@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.corpus.images import open_rgb
 from pipeline.inputs.regions import names_of
-from pipeline.report.pictures import OKABE_ITO, Font, Point, fitted, free_place
+from pipeline.report.pictures import OKABE_ITO, Font, Point, free_place, resized
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
 
@@ -19,8 +19,17 @@ LONGEST_NAME = 24  # characters
 
 
 def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
-    """The image of an id with its boxes, and beside it what is in each, most confident first."""
-    image = fitted(open_rgb(path), SIDE)
+    """An image with its numbered boxes, and beside it what is in each, most confident first.
+
+    Args:
+        file: of regions with boxes.
+        name: the image's id.
+        path: its file.
+
+    Returns:
+        An RGB image.
+    """
+    image = resized(open_rgb(path), SIDE)
     labels = _labels(file, name, image.size)
     font = ImageFont.load_default(TEXT)
     width, height = image.size

@@ -24,8 +24,13 @@ class Entry:
     text: str = ""
 
 
-class Shelf:
-    """Images and captions of the corpus tables by id."""
+class CorpusLookup:
+    """Images and captions of the corpus by id; thumbnails are made once.
+
+    Args:
+        images: the images table.
+        captions: the captions table.
+    """
 
     def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
         self.paths: dict[str, str] = dict(zip(images["image_id"], images["path"], strict=True))
@@ -38,7 +43,16 @@ class Shelf:
         return np.unique([self._owners[name] for name in captions], return_counts=True)[1]
 
     def check(self, path: Path, images: Sequence[str], captions: Sequence[str]) -> None:
-        """Raise WorkbenchError, naming the file, unless the corpus has these ids."""
+        """Refuse a file of another corpus.
+
+        Args:
+            path: the file, for the message.
+            images: ids that it names.
+            captions: ids that it names.
+
+        Raises:
+            WorkbenchError: the corpus lacks one of them.
+        """
         lost = [name for name in images if name not in self.paths]
         lost += [name for name in captions if name not in self._texts]
         if lost:

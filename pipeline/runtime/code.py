@@ -18,9 +18,9 @@ from pipeline.runtime.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pipeline", "models", "stages")
-BESIDE = ("templates", "static")  # folders whose files a package renders or serves
+RESOURCE_FOLDERS = ("templates", "static")  # folders whose files a package renders or serves
 # What decides how a program runs or what it prints, and never what it computes.
-LEFT_OUT = frozenset(
+UNLISTED = frozenset(
     [
         *(f"pipeline/runtime/{name}.py" for name in ("code", "disk", "engines", "errors", "graph")),
         *(f"pipeline/runtime/{name}.py" for name in ("lock", "process", "recipes", "registry")),
@@ -30,23 +30,44 @@ LEFT_OUT = frozenset(
 )
 MACHINERY = ("stages.common", "stages.params")  # every stage loads them and what they need
 # Fields of a syntax tree that change no result; some exist in one version of Python alone.
-WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores", "kind", "ctx")
+IGNORED_FIELDS = (
+    "annotation",
+    "returns",
+    "type_comment",
+    "type_params",
+    "type_ignores",
+    "kind",
+    "ctx",
+)
 
 
 class Sources:
-    """The first-party sources below a folder, each parsed once. memory: file that keeps digests and
-    imports between processes, by the digest of the bytes; None: nothing is kept."""
+    """The first-party sources below a folder, each parsed once.
+
+    Args:
+        root: the folder with the packages, by default the repository's.
+        memory: JSON file that keeps digests and imports between processes, by the digest of a
+            source's bytes; None: nothing is kept, all is parsed again.
+    """
 
     def __init__(self, root: Path = ROOT, memory: Path | None = None) -> None:
-        self.root, self.memory = root, memory
+        self.root = root
+        self.memory = memory
         self._known = self._remembered()
         self._used: dict[str, list[Any]] = {}
         self._by_file: dict[str, list[Any]] = {}
 
-    def closure(self, modules: Iterable[str], left_out: frozenset[str] = LEFT_OUT) -> list[str]:
-        """Files that importing some modules may load, sorted; paths from the root. Imports inside
-        functions count, those for annotations alone do not. left_out: files that do not count, nor
-        what they import."""
+    def closure(self, modules: Iterable[str], left_out: frozenset[str] = UNLISTED) -> list[str]:
+        """The files that importing some modules may load. Imports inside functions count, those for
+        annotations alone do not.
+
+        Args:
+            modules: dotted names; those outside of PACKAGES are passed over.
+            left_out: files that do not count, nor what they import.
+
+        Returns:
+            Paths from the root, sorted, with the templates and static files beside the sources.
+        """
         files: set[str] = set()
         queue = [file for module in modules for file in self._files_of(module)]
         while queue:
@@ -102,7 +123,7 @@ class Sources:
 
     def _beside(self, file: str) -> list[str]:
         folder = (self.root / file).parent
-        extras = (extra for name in BESIDE for extra in (folder / name).rglob("*"))
+        extras = (extra for name in RESOURCE_FOLDERS for extra in (folder / name).rglob("*"))
         return [extra.relative_to(self.root).as_posix() for extra in extras if extra.is_file()]
 
 
@@ -116,13 +137,21 @@ def loaded_sources(root: Path = ROOT) -> set[str]:
 
 
 def check_loaded(listing: Path, memory: Path | None = None) -> None:
-    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks: a hole
-    in a list gives an error, never a stale result. Without a list nothing is checked."""
+    """Refuse a stage that has loaded a first-party file which its list lacks: a hole in a list
+    gives an error, never a stale result. Without a list nothing is checked.
+
+    Args:
+        listing: the list that check_params wrote, a line `path digest` for each file.
+        memory: of `Sources`.
+
+    Raises:
+        WorkbenchError: the stage has loaded files that the list does not name.
+    """
     if not listing.is_file():
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
     sources = Sources(memory=memory)
-    allowed = listed | LEFT_OUT | set(sources.closure(MACHINERY, frozenset()))
+    allowed = listed | UNLISTED | set(sources.closure(MACHINERY, frozenset()))
     nothing = sources.digest("pipeline/__init__.py")  # of a package with a docstring alone
     lost = [
         file
@@ -148,8 +177,11 @@ def code_digest(root: Path = ROOT) -> str:
 @cache
 def _digest_of(root: Path, loaded: frozenset[str]) -> str:
     sources = Sources(root)
-    modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-               for file in loaded - LEFT_OUT if not file.endswith("params.py")]  # fmt: skip
+    modules = [
+        file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for file in loaded - UNLISTED
+        if not file.endswith("params.py")
+    ]
     lines = (f"{file} {sources.digest(file)}" for file in sources.closure(modules))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -183,9 +215,12 @@ def _form(node: Any, modules: set[str], words: bool) -> Any:
     elif isinstance(node, ast.ImportFrom) and node.module and _is_own(node.module):
         modules.update({node.module, *(f"{node.module}.{name.name}" for name in node.names)})
     words = words and not isinstance(node, ast.Raise)
-    fields = ((name, value) for name, value in ast.iter_fields(node) if name not in WITHOUT)
-    return type(node).__name__, [(name, _form(value, modules, words)) for name, value in fields
-                                 if value is not None and value != []]  # fmt: skip
+    fields = ((name, value) for name, value in ast.iter_fields(node) if name not in IGNORED_FIELDS)
+    return type(node).__name__, [
+        (name, _form(value, modules, words))
+        for name, value in fields
+        if value is not None and value != []
+    ]
 
 
 def _says_nothing(node: ast.AST) -> bool:

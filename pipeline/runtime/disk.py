@@ -27,10 +27,23 @@ HINTS = {
 
 
 def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -> WorkbenchError:
-    """The system's refusal of `needed` bytes for `path`, as a message; raises all other errors."""
+    """The system's refusal to read or write, as a message.
+
+    Args:
+        error: what the system raised.
+        path: of the file; None: the one that the error names, if it names any.
+        needed: bytes that were to be written, 0 where it is not known.
+
+    Returns:
+        The error to raise, with a hint for the common causes.
+
+    Raises:
+        OSError: `error` is a library's own, no refusal of the system.
+    """
     if error.errno is None:  # a library's own, no refusal of the system
         raise error
-    named, number = path or error.filename, error.errno
+    named = path or error.filename
+    number = error.errno
     reason = error.strerror or os.strerror(number)
     if named is None:
         return WorkbenchError(f"while reading or writing: {reason}", HINTS.get(number, ""))
@@ -44,8 +57,20 @@ def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -
 
 @contextmanager
 def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Iterator[None]:
-    """Turn an OSError of writing `target`, which will have `needed` bytes, into a WorkbenchError
-    that names it. Errors that name another file than it and `temporary` are left as they are."""
+    """Turn an OSError of writing a file into a WorkbenchError that names it. Errors that name
+    another file are left as they are.
+
+    Args:
+        target: the file that is written.
+        temporary: the file that becomes it, if it is written beside it first.
+        needed: bytes that it will have, 0 where it is not known.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        WorkbenchError: the system refused to write the file.
+    """
     try:
         yield
     except OSError as error:
@@ -55,7 +80,15 @@ def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Ite
 
 
 def require_room(target: Path, needed: int) -> None:
-    """Raise WorkbenchError unless the file system that `target` will lie in has `needed` bytes."""
+    """Refuse to begin a file that the file system cannot hold.
+
+    Args:
+        target: the file; neither it nor its folder need be there.
+        needed: bytes.
+
+    Raises:
+        WorkbenchError: fewer bytes are free.
+    """
     folder = _existing(target)
     free = free_bytes(folder)
     if free < needed:

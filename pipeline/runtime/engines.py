@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 from pipeline.runtime.code import ROOT
 from pipeline.runtime.errors import WorkbenchError
@@ -41,37 +41,43 @@ class Engine:
         if not commands:
             return iter(())
         if self.runtime.extraction.engine == "local":
-            return _here(commands, self.workers)
+            return _run_locally(commands, self.workers)
         gpu = self.on_device and pick_device(self.runtime.device).type == "cuda"
-        return _on_ray(commands, self.workers, self.runtime.threads, gpu)
+        return _run_on_ray(commands, self.workers, self.runtime.threads, gpu)
 
 
 class Running:
-    """A process that was started, and what it says on standard error."""
+    """A process that was started, and what it says on standard error.
+
+    Args:
+        command: program and arguments.
+        folder: working directory of the process.
+        environment: variables that are added to this process's.
+    """
 
     def __init__(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
-        self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `ended`
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `ended`
         self.process = subprocess.Popen(
             command,
             cwd=folder,
             env={**os.environ, **environment},
             stdin=subprocess.PIPE,  # never written to: it closes when this process ends
             stdout=subprocess.DEVNULL,
-            stderr=self.said,
+            stderr=self.errors,
         )
 
     def ended(self) -> tuple[int, str]:
         """Wait for its end: exit status, negative for a signal, and the end of what it said."""
         status = self.process.wait()
-        with self.said as said:
-            said.seek(0)
-            text = said.read().decode(errors="replace")
+        with self.errors as errors:
+            errors.seek(0)
+            text = errors.read().decode(errors="replace")
         if self.process.stdin:
             self.process.stdin.close()
         return status, text[-SHOWN:]
 
 
-def _here(commands: Commands, workers: int) -> Iterator[str]:
+def _run_locally(commands: Commands, workers: int) -> Iterator[str]:
     waiting = list(commands.items())[::-1]
     running: dict[Future[tuple[int, str]], tuple[str, Running]] = {}
     with ThreadPoolExecutor(workers) as pool:  # of threads that wait for a process each
@@ -83,19 +89,21 @@ def _here(commands: Commands, workers: int) -> Iterator[str]:
                     running[pool.submit(started.ended)] = name, started
                 done = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
                 name, _ = running.pop(done)
-                _judge(name, *done.result())
+                _check_outcome(name, *done.result())
                 yield name
         finally:
             for _, left in running.values():
                 left.process.kill()
 
 
-def _task(command: Sequence[str], folder: str, environment: Mapping[str, str]) -> tuple[int, str]:
+def _run_task(
+    command: Sequence[str], folder: str, environment: Mapping[str, str]
+) -> tuple[int, str]:
     return Running(command, folder, environment).ended()
 
 
-def _on_ray(commands: Commands, workers: int, threads: int, gpu: bool) -> Iterator[str]:
-    ray = _ray()
+def _run_on_ray(commands: Commands, workers: int, threads: int, gpu: bool) -> Iterator[str]:
+    ray = _import_ray()
     address = os.environ.get("RAY_ADDRESS", "local")  # "local": a cluster that ends with this run
     node = {"num_cpus": workers * threads, "object_store_memory": STORE, "include_dashboard": False}
     try:
@@ -106,9 +114,9 @@ def _on_ray(commands: Commands, workers: int, threads: int, gpu: bool) -> Iterat
     # The machines of a cluster need the code for the commands alone, not to unpack the task.
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     needs = {"num_cpus": threads, "num_gpus": int(gpu), "max_retries": RETRIES}
-    task = ray.remote(**needs)(_task)
+    task = ray.remote(**needs)(_run_task)
     waiting = list(commands.items())[::-1]
-    running: dict[Any, str] = {}  # by what Ray will put the outcome into
+    running: dict[Hashable, str] = {}  # by what Ray will put the outcome into
     try:
         while waiting or running:
             while waiting and len(running) < workers:
@@ -117,16 +125,16 @@ def _on_ray(commands: Commands, workers: int, threads: int, gpu: bool) -> Iterat
             (done, *_), _ = ray.wait(list(running))
             name = running.pop(done)
             try:
-                status, said = ray.get(done)
+                status, text = ray.get(done)
             except ray.exceptions.RayError as error:
                 raise _refused(name, error) from error
-            _judge(name, status, said)
+            _check_outcome(name, status, text)
             yield name
     finally:
         ray.shutdown()
 
 
-def _ray() -> Any:
+def _import_ray() -> ModuleType:
     # Before it is loaded: it would tell its makers about this run.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
@@ -149,15 +157,15 @@ def _environment() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def _judge(name: str, status: int, said: str) -> None:
+def _check_outcome(name: str, status: int, errors: str) -> None:
     if status < 0:
         raise WorkbenchError(
             f"{name}: its process was ended by {signal.Signals(-status).name}",
             f"{AGAIN}; if memory was short, lower runtime.extraction.workers",
         )
-    _, mark, text = f"\n{said}".rpartition("\nerror: ")
+    _, mark, text = f"\n{errors}".rpartition("\nerror: ")
     if status and mark:
         message, _, hint = text.strip().partition("\n")
         raise WorkbenchError(f"{name}: {message}", hint)
     if status:
-        raise RuntimeError(f"{name}: exit status {status}\n{said}")
+        raise RuntimeError(f"{name}: exit status {status}\n{errors}")

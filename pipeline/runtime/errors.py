@@ -6,8 +6,12 @@ OUT_OF_STEP = "bring both up to date with: dvc repro"  # the hint for two files 
 
 
 class WorkbenchError(Exception):
-    """A problem the user can mend. message: what is wrong and what is allowed, without a full stop;
-    hint: the way out, as one sentence or command, empty when the message says it all."""
+    """A problem the user can mend.
+
+    Args:
+        message: what is wrong and what is allowed, without a full stop.
+        hint: the way out, as one sentence or command; "" when the message says it all.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -19,14 +23,31 @@ class WorkbenchError(Exception):
 
 
 def listing(names: Iterable[object], limit: int = 10) -> str:
-    """Join names for an error message, cut after `limit` with the number left out."""
+    """Names joined for a message.
+
+    Args:
+        names: of anything; each is shown by `str`.
+        limit: how many are shown; the number of the others follows.
+
+    Returns:
+        `a, b and 3 more`; "" for no names.
+    """
     items = [str(name) for name in names]
     more = f" and {len(items) - limit} more" if len(items) > limit else ""
     return ", ".join(items[:limit]) + more
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 image`, `2,400 images`; plural: where it is more than an s."""
+    """A number with its noun: `1 image`, `2,400 images`.
+
+    Args:
+        number: how many.
+        noun: for one.
+        plural: for another number, where it is more than the noun with an s.
+
+    Returns:
+        Both as text, thousands set apart.
+    """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 

@@ -15,8 +15,20 @@ from pipeline.runtime.disk import require_room, written
 
 @contextmanager
 def atomic_path(target: Path | str, size: int = 0) -> Iterator[Path]:
-    """Yield a temporary path beside `target`; on success fsync it and rename it to `target`, else
-    remove it. What killed processes left is removed, too. size: bytes it will have at least."""
+    """Write a file so that it is whole or absent, whatever ends the process. On success the
+    temporary file is brought to disk and renamed, else it is removed, and so is what killed
+    processes left.
+
+    Args:
+        target: the file's final path; its folder is made where it is missing.
+        size: bytes that it will have at least: what has no room is refused before it is written.
+
+    Yields:
+        A path beside the target to write to.
+
+    Raises:
+        WorkbenchError: the system refuses to write, or has no room.
+    """
     target = Path(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     with written(target, temporary, size):
@@ -44,7 +56,12 @@ def _remove_leftovers(target: Path) -> None:
 
 
 def publish(finished: Path, target: Path) -> None:
-    """Move a finished file to its final name so that it survives a power cut, atomically."""
+    """Move a finished file to its final name, atomically and so that it survives a power cut.
+
+    Args:
+        finished: the file, on the same file system.
+        target: its final path; a file that is there is replaced.
+    """
     with open(finished, "rb+") as handle:
         os.fsync(handle.fileno())
     make_folder(target.parent)
@@ -69,17 +86,36 @@ def _bring_to_disk(folder: Path) -> None:
 
 
 def write_text(target: Path | str, text: str) -> None:
-    """Write UTF-8 text atomically."""
+    """Write UTF-8 text atomically.
+
+    Args:
+        target: the file.
+        text: its whole content.
+    """
     write_bytes(target, text.encode("utf-8"))
 
 
 def write_bytes(target: Path | str, content: bytes | memoryview) -> None:
+    """Write bytes atomically.
+
+    Args:
+        target: the file.
+        content: its whole content.
+    """
     with atomic_path(target, len(content)) as temporary:
         temporary.write_bytes(content)
 
 
 def write_json(target: Path | str, value: Any) -> None:
-    """Write indented JSON atomically, keys in the given order, NaN refused."""
+    """Write indented JSON atomically.
+
+    Args:
+        target: the file.
+        value: of plain types; keys stay in their order.
+
+    Raises:
+        ValueError: NaN or infinity is in it.
+    """
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     write_text(target, text + "\n")
 

@@ -139,28 +139,44 @@ MARKS: tuple[tuple[str, int, bytes], ...] = (
     ("ico", 0, b"\0\0\1\0"),
     ("tar", 257, b"ustar\0"),
     ("tar", 257, b"ustar  \0"),
+    ("zip", 0, b"PK\3\4"),
+    ("hdf5", 0, HDF5),
 )
 # Brands of the container that AVIF, HEIC and videos share (ISO/IEC 14496-12).
 BRANDS = {b"avif": "avif", b"avis": "avif", b"crx ": "raw"}
 BRANDS |= dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"), "heic")
 OF_MANY = (b"mif1", b"msf1")  # whose compatible brands decide
 # Comments before a page's first element; possessive, as they come from anywhere.
-COMMENTS = rb"\s*+(?:(?><!--.*?-->)\s*+)*+"
-PAGE = re.compile(COMMENTS + rb"<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
-DOCUMENT = re.compile(rb"\s*+<\?xml\b", re.I)
-PROLOGUE = rb"\s*+(?:(?><(?:\?xml|!doctype\s+svg)[^>]*>|<!--.*?-->)\s*+)*+"
-DRAWING = re.compile(PROLOGUE + rb"<svg\b", re.I | re.S)
-PACKED = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", re.S)
-CHUNKS = re.compile(rb"RIFF.{4}(WEBP|AVI )", re.S)
-BITMAP = re.compile(rb"BM.{4}\0{4}.{4}[\x0c-\x7c]\0{3}", re.S)
-PORTABLE = re.compile(rb"P(?:7\n|[1-6]\s++(?:#[^\n]*+\n\s*+)*+\d+\s+\d+\s)")
-# Of the protocols from 2 on, and of 0, which is text.
-PICKLE = re.compile(rb"\x80[\2-\5]|\([dl]p\d+\n|c[a-z_][\w.]*\n\w+\np\d+\n")
+_START = rb"(?:\xef\xbb\xbf)?\s*+"
+_COMMENTS = _START + rb"(?:(?><!--.*?-->)\s*+)*+"
+_PROLOGUE = _START + rb"(?:(?><(?:\?xml|!doctype\s+svg)[^>]*>|<!--.*?-->)\s*+)*+"
+# What more than one mark decides about: the first that matches the beginning counts.
+FORMS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    ("webp", re.compile(rb"RIFF.{4}WEBP", re.S)),
+    ("video", re.compile(rb"RIFF.{4}AVI ", re.S)),
+    ("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
+    ("html", re.compile(_COMMENTS + rb"<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)),
+    ("svg", re.compile(_PROLOGUE + rb"<svg\b", re.I | re.S)),
+    ("xml", re.compile(_START + rb"<\?xml\b", re.I)),
+    ("bmp", re.compile(rb"BM.{4}\0{4}.{4}[\x0c-\x7c]\0{3}", re.S)),
+    ("ppm", re.compile(rb"P(?:7\n|[1-6]\s++(?:#[^\n]*+\n\s*+)*+\d+\s+\d+\s)")),
+    # of the protocols from 2 on, and of 0, which is text
+    ("pickle", re.compile(rb"\x80[\2-\5]|\([dl]p\d+\n|c[a-z_][\w.]*\n\w+\np\d+\n")),
+    ("zeros", re.compile(rb"\0{64,}\Z")),
+)
 WEB = re.compile(r"\A(https?|ftp|s3|gs|hf):/+", re.I)
 
 
 def first_bytes(path: Path | str, count: int = HEAD) -> bytes:
-    """The bytes that a file begins with, `count` at most."""
+    """The bytes that a file begins with.
+
+    Args:
+        path: a file.
+        count: how many at most; HEAD are enough for `kind_of_bytes`.
+
+    Returns:
+        Fewer where the file is shorter.
+    """
     with open(path, "rb") as handle:
         return handle.read(count)
 
@@ -190,35 +206,13 @@ def kind_of_bytes(head: bytes) -> FileKind | None:
 
 def _by_form(head: bytes) -> str:
     """The key of a kind that more than one mark decides about, "" for none."""
-    text = head.removeprefix(b"\xef\xbb\xbf")
-    if head.startswith(b"PK\3\4"):
-        return "zip"
-    if head.startswith(HDF5):
-        return "hdf5"
     if head[:2] == b"\0\0" and head[4:8] == b"ftyp":
         return _branded(head)
-    chunks = CHUNKS.match(head)
-    if chunks:
-        return "webp" if chunks[1] == b"WEBP" else "video"
-    if PACKED.match(head):
-        return "bzip2"
     if head[:4] == b"\xff\xff\xff\xff" and head[6:8] == b"\0\0" and head[4] % 8 == 0:
         return "arrow"  # a stream of messages, each with the length of its head
-    if PAGE.match(text):
-        return "html"
-    if DRAWING.match(text):
-        return "svg"
-    if DOCUMENT.match(text):
-        return "xml"
-    if BITMAP.match(head):
-        return "bmp"
-    if PORTABLE.match(head):
-        return "ppm"
-    if PICKLE.match(head):
-        return "pickle"
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") < 1 << 30:
         return "safetensors"
-    return "zeros" if len(head) >= 64 and not head.strip(b"\0") else ""
+    return next((key for key, form in FORMS if form.match(head)), "")
 
 
 def _branded(head: bytes) -> str:
@@ -271,13 +265,29 @@ def stand_in(path: Path | str) -> WorkbenchError | None:
 
 
 def misplaced(kind: FileKind, path: Path | str, hint: str = "") -> WorkbenchError:
-    """The error for a file of a kind that is of no use where it is; hint: as of `explain`."""
+    """The error for a file of a kind that is of no use where it is.
+
+    Args:
+        kind: what the file is.
+        path: the file.
+        hint: the way out where the kind has none of its own.
+
+    Returns:
+        The error, to be raised.
+    """
     return WorkbenchError(f"{path}: {kind.title}", way_out(kind, path) or hint)
 
 
 def way_out(kind: FileKind, path: Path | str) -> str:
-    """How to get from such a file to the one that was meant, for this file; "" where the kind
-    alone does not say it."""
+    """How to get from a file that stands for another one, or holds it, to the one that was meant.
+
+    Args:
+        kind: what the file is.
+        path: the file; it is named in the command.
+
+    Returns:
+        One sentence or command; "" where the kind alone does not say it.
+    """
     path = Path(path)
     bare = path.with_suffix("") if path.suffix else path.with_name(f"{path.name}.unpacked")
     places = {"path": path, "bare": bare, "folder": path.parent}
@@ -285,7 +295,15 @@ def way_out(kind: FileKind, path: Path | str) -> str:
 
 
 def absent(path: Path | str, nothing: str = "no such file") -> str:
-    """What to say of a path at which there is nothing: `nothing`, but for addresses of the web."""
+    """What to say of a path at which there is nothing.
+
+    Args:
+        path: as the user gave it.
+        nothing: what is said, but for addresses of the web.
+
+    Returns:
+        The text behind the path in a message.
+    """
     return "an address: download it first" if WEB.match(str(path)) else nothing
 
 

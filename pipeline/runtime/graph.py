@@ -20,27 +20,61 @@ SCORING = ("score", "average_scores", "score_external")
 
 
 def stage_items(stage: str, graph: Path = GRAPH) -> list[str]:
-    """The items of a stage with `foreach`, sorted; none for other stages."""
+    """The items of a stage with `foreach`.
+
+    Args:
+        stage: its name in dvc.yaml.
+        graph: the dvc.yaml, with params.yaml beside it.
+
+    Returns:
+        Sorted; [] for a stage without items.
+    """
     keys = _resolver(graph).get_keys()
     return sorted(key.partition("@")[2] for key in keys if key.startswith(f"{stage}@"))
 
 
 def stage_of(item: str, stages: tuple[str, ...], graph: Path = GRAPH) -> str:
-    """The one of some stages with `foreach`, such as EVALUATING, that has an item."""
+    """Which of some stages with `foreach` has an item.
+
+    Args:
+        item: a model, an average, ...
+        stages: names such as EVALUATING; the first that has it counts.
+        graph: the dvc.yaml.
+
+    Returns:
+        The stage's name.
+
+    Raises:
+        WorkbenchError: none has it; the items of each are named.
+    """
     items = {stage: stage_items(stage, graph) for stage in stages}
     for stage in stages:
         if item in items[stage]:
             return stage
-    lists = [f"stage {stage} of {graph} has {listing(names)}"
-             for stage, names in items.items() if names]  # fmt: skip
+    lists = [
+        f"stage {stage} of {graph} has {listing(names)}" for stage, names in items.items() if names
+    ]
     raise WorkbenchError(f"model {item!r}: {'; '.join(lists) or f'{graph} has none'}")
 
 
 def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, Any]:
-    """A stage as DVC reads it (cmd, deps, params, outs). item: of a stage with `foreach`."""
+    """A stage as DVC reads it, its templates filled in.
+
+    Args:
+        stage: its name in dvc.yaml.
+        item: of a stage with `foreach`, else None.
+        graph: the dvc.yaml.
+
+    Returns:
+        `cmd`, `deps`, `params`, `outs`, ... of the stage.
+
+    Raises:
+        WorkbenchError: there is no such stage or item, or DVC cannot fill in its templates.
+    """
     from dvc.exceptions import DvcException
 
-    resolver, name = _resolver(graph), stage if item is None else f"{stage}@{item}"
+    resolver = _resolver(graph)
+    name = stage if item is None else f"{stage}@{item}"
     if not resolver.has_key(name):
         if item is None:
             raise WorkbenchError(f"{graph}: no stage {stage!r}")
@@ -59,7 +93,19 @@ def resolved_stages(graph: Path = GRAPH) -> dict[str, dict[str, Any]]:
 
 
 def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, str]:
-    """The options of a stage's command: value by name without dashes."""
+    """The options of a stage's command.
+
+    Args:
+        stage: its name in dvc.yaml.
+        item: of a stage with `foreach`, else None.
+        graph: the dvc.yaml.
+
+    Returns:
+        The value of each option by its name without dashes.
+
+    Raises:
+        WorkbenchError: there is no such stage or item.
+    """
     pairs = itertools.pairwise(shlex.split(resolved_stage(stage, item, graph)["cmd"]))
     return {name.removeprefix("--"): value for name, value in pairs if name.startswith("--")}
 
@@ -67,7 +113,20 @@ def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> d
 def stage_paths(
     stage: str, names: tuple[str, ...], item: str | None = None, graph: Path = GRAPH
 ) -> dict[str, Path]:
-    """Some options of a stage's command as paths, by name; WorkbenchError when one is missing."""
+    """Some options of a stage's command as paths.
+
+    Args:
+        stage: its name in dvc.yaml.
+        names: of the options, without dashes.
+        item: of a stage with `foreach`, else None.
+        graph: the dvc.yaml.
+
+    Returns:
+        The paths by the names of their options, from the repository's root.
+
+    Raises:
+        WorkbenchError: there is no such stage or item, or its command lacks an option.
+    """
     options = stage_options(stage, item, graph)
     lost = [f"--{name}" for name in names if name not in options]
     if lost:

@@ -1,4 +1,4 @@
-"""The same arithmetic on every processor: which kernels the linear algebra libraries choose.
+"""One arithmetic on every processor: which kernels the linear algebra libraries choose.
 
 Left to themselves they choose by the processor, and the last bits of sums differ. `runtime.kernels`
 of params.yaml decides: portable, the kernels that every x86-64 processor with AVX2 has; native, the
@@ -52,8 +52,16 @@ def fix_kernels(
     environment: MutableMapping[str, str], choice: Choice = "portable", cpu: Path = CPU
 ) -> list[str]:
     """Let params.yaml choose the kernels and not the shell, before numpy is loaded. A processor
-    without AVX2 keeps its own. cpu: file that says what the processor can do. Returns settings of
-    the shell that are not used, as `NAME=value`."""
+    without AVX2 keeps its own.
+
+    Args:
+        environment: os.environ; variables of CHOSEN_BY are taken out or set.
+        choice: runtime.kernels of params.yaml.
+        cpu: the file that says what the processor can do.
+
+    Returns:
+        Settings of the shell that are not used, as `NAME=value`.
+    """
     fixed = (PORTABLE if choice == "portable" else NATIVE) if has_avx2(cpu) else {}
     chosen = {name: environment.pop(name) for name in CHOSEN_BY if name in environment}
     environment.update(fixed)
@@ -61,14 +69,27 @@ def fix_kernels(
 
 
 def notes(not_used: list[str], choice: Choice, cpu: Path = CPU) -> list[str]:
-    """What a user must know of the kernels, a line each. not_used: what `fix_kernels` returned."""
+    """What a user must know of the kernels.
+
+    Args:
+        not_used: settings of the shell that `fix_kernels` did not use.
+        choice: runtime.kernels of params.yaml.
+        cpu: the file that says what the processor can do.
+
+    Returns:
+        A line for each; [] where results are equal to those of other machines.
+    """
     lines = []
     if not_used:
-        lines.append(f"{', '.join(not_used)} of the environment is not used: runtime.kernels of "
-                     "params.yaml chooses")  # fmt: skip
+        lines.append(
+            f"{', '.join(not_used)} of the environment is not used: runtime.kernels of "
+            "params.yaml chooses"
+        )
     if choice == "portable" and not has_avx2(cpu):
-        lines.append("this processor is no x86-64 with AVX2: results are close to those of other "
-                     "machines, not equal")  # fmt: skip
+        lines.append(
+            "this processor is no x86-64 with AVX2: results are close to those of other "
+            "machines, not equal"
+        )
     return lines
 
 

@@ -15,7 +15,18 @@ from pipeline.runtime.process import owns_work
 
 
 def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """A lock in `work` on what a command writes, held by one process of a training."""
+    """A lock on what a command writes, held by one process of a training.
+
+    Args:
+        work: the folder that keeps locks, in `locks`.
+        stage: the command's name, for the message.
+        options: the command's options by name; `output` or `ranks` say that it writes, `name` and
+            `rows` tell its locks apart.
+
+    Returns:
+        The lock, taken when it is entered; a context that does nothing for commands that write
+        nothing.
+    """
     if not (options.get("output") or options.get("ranks")) or not owns_work():
         return nullcontext()
     item = options.get("name") or ("" if options.get("output") else options["ranks"].stem)
@@ -33,8 +44,19 @@ def measuring() -> AbstractContextManager[None]:
 @contextmanager
 def held(path: Path, what: str, harm: str = "would write the same files") -> Iterator[None]:
     """Hold a lock while the context is open; the system frees it when the process dies. A record
-    lock, not flock: workers must not keep it when their parent is killed. what, harm: for the
-    message."""
+    lock, not flock: workers must not keep it when their parent is killed.
+
+    Args:
+        path: the lock's file; it names the process that holds it.
+        what: is running, for the message.
+        harm: what two at once would do, for the message.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        WorkbenchError: another process holds the lock.
+    """
     with written(path):
         handle = _locked(path, what, harm)
         handle.truncate(0)

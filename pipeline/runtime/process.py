@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 # glibc's malloc.h: memory at the end of the heap that is handed back, and the size from which an
 # allocation is a mapping of its own
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
 # of torchrun, and of the process that has started others for itself (pipeline.training.launch)
-RANK, TORCHRUN, LAUNCHER = "RANK", "TORCHELASTIC_RUN_ID", "WORKBENCH_LAUNCHER"
+RANK = "RANK"
+TORCHRUN = "TORCHELASTIC_RUN_ID"
+LAUNCHER = "WORKBENCH_LAUNCHER"
 QUIET = 300.0  # seconds between lines of progress where nobody watches
 LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
 _shown = ContextVar("whether progress is shown", default=True)
@@ -112,7 +115,8 @@ def set_device(device: "torch.device") -> None:
     import torch
 
     if device.type == "cuda":
-        rank, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        rank = int(os.environ["LOCAL_RANK"])
+        gpus = torch.cuda.device_count()
         if rank >= gpus:
             raise WorkbenchError(
                 f"process {rank} of this machine has no GPU: there are {gpus}",
@@ -122,13 +126,24 @@ def set_device(device: "torch.device") -> None:
 
 
 class Progress:
-    """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere,
-    every QUIET seconds where the environment variable CI is set. done: units already there."""
+    """A progress display: a bar on a terminal, else a plain line now and then.
+
+    Args:
+        title: what goes on, at the beginning of the line.
+        total: units in all.
+        unit: their name in the plural.
+        done: units that are there already; they do not count for the speed.
+        interval: seconds between two lines; QUIET at least where the environment variable CI is
+            set.
+    """
 
     def __init__(
         self, title: str, total: int, unit: str, done: int = 0, interval: float = 10.0
     ) -> None:
-        self.title, self.total, self.unit, self.interval = title, total, unit, interval
+        self.title = title
+        self.total = total
+        self.unit = unit
+        self.interval = interval
         self.count = self.start_count = done
         self.started = time.monotonic()
         # the first line comes after a second: it tells how long the rest will take
@@ -156,7 +171,12 @@ class Progress:
             self._print()
 
     def update(self, units: int = 1, note: str = "") -> None:
-        """Count `units` more as done; `note` (a loss, a file name) ends the line."""
+        """Count more as done.
+
+        Args:
+            units: how many more.
+            note: ends the line, such as a loss or the name of a file; "" keeps the last one.
+        """
         self.count += units
         self.note = note or self.note
         if self._bar is not None:

@@ -31,10 +31,22 @@ class Recipe:
 
 
 def read_recipe(folder: Path, name: str) -> Recipe:
-    """A recipe; WorkbenchError when there is none of that name or its file is none."""
+    """A recipe from its file.
+
+    Args:
+        folder: of the recipes.
+        name: of the file, without .yaml.
+
+    Returns:
+        The recipe; its settings are not yet held against params.yaml.
+
+    Raises:
+        WorkbenchError: there is none of that name, or its file is none.
+    """
     path = find_recipe(folder, name)
     settings = read_yaml(path)
-    targets, more = settings.pop(TARGETS, []), settings.pop(WITH, {})
+    targets = settings.pop(TARGETS, [])
+    more = settings.pop(WITH, {})
     names = [item for item in targets if isinstance(item, str)] if isinstance(targets, list) else []
     if names != targets or not all(map(STAGE.fullmatch, names)):
         raise WorkbenchError(
@@ -47,7 +59,18 @@ def read_recipe(folder: Path, name: str) -> Recipe:
 
 
 def find_recipe(folder: Path, name: str) -> Path:
-    """The file of a recipe; WorkbenchError lists the recipes there are when `name` is none."""
+    """The file of a recipe.
+
+    Args:
+        folder: of the recipes.
+        name: of the file, without .yaml.
+
+    Returns:
+        Its path.
+
+    Raises:
+        WorkbenchError: there is none; those that there are stand in the hint.
+    """
     recipes = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if name not in recipes:
         names = listing([DEFAULTS, *recipes], 100)
@@ -61,24 +84,42 @@ def applied(
     changes: Mapping[str, Any],
     find_problems: FindProblems,
 ) -> tuple[str, list[str]]:
-    """The text of a params.yaml with the defaults and `changes` laid over them, and one line for
-    every value that changes. Of its values only the sections KEPT stay."""
+    """A params.yaml with other settings laid over the defaults. Of its own values only the sections
+    KEPT stay, of its text all comments.
+
+    Args:
+        params: the file that is changed; it is only read here.
+        defaults: nested values of every key.
+        changes: nested values that win over the defaults.
+        find_problems: names what would be wrong with the values of a params.yaml.
+
+    Returns:
+        The new text, and a line for every value that changes.
+
+    Raises:
+        WorkbenchError: the values would be wrong.
+    """
     before = read_yaml(params)
     kept = {name: value for name, value in before.items() if name in KEPT}
     values = merge(merge(defaults, kept), changes)
     problems = list(find_problems(values))
     if problems:
-        raise WorkbenchError("with these settings params.yaml would be wrong:\n  "
-                             + "\n  ".join(problems), "params.yaml was left as it is")  # fmt: skip
+        raise WorkbenchError(
+            "with these settings params.yaml would be wrong:\n  " + "\n  ".join(problems),
+            "params.yaml was left as it is",
+        )
     text = rewritten(params.read_bytes().decode("utf-8"), values, str(params))
     return text, list(_differences(before, values))
 
 
 def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = "") -> Iterator[str]:
     for key in [*after, *(key for key in before if key not in after)]:
-        name, old, new = f"{prefix}{key}", before.get(key, ...), after.get(key, ...)
+        name = f"{prefix}{key}"
+        old = before.get(key, ...)
+        new = after.get(key, ...)
         if _is_phases(old) and _is_phases(new):
-            old, new = dict(enumerate(old)), dict(enumerate(new))
+            old = dict(enumerate(old))
+            new = dict(enumerate(new))
         if isinstance(old, dict) and isinstance(new, dict):
             yield from _differences(old, new, f"{name}.")
         elif old != new:
@@ -109,7 +150,15 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested mappings merged, `over` winning."""
+    """Nested mappings merged. A list is a value: one replaces the other.
+
+    Args:
+        base: mapping of keys to values or mappings.
+        over: wins where both have a key.
+
+    Returns:
+        A new mapping.
+    """
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
@@ -120,7 +169,15 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of everything in nested mappings; lists of mappings by place."""
+    """All values of nested mappings.
+
+    Args:
+        value: mappings, and lists of mappings, whose keys are their places.
+        prefix: the dotted key above.
+
+    Yields:
+        Dotted key and value.
+    """
     if isinstance(value, Mapping):
         for key, below in value.items():
             yield from leaves(below, f"{prefix}.{key}" if prefix else str(key))

@@ -70,7 +70,19 @@ class Registry:
         return importlib.import_module(self.module(name))
 
     def constant(self, name: str, key: str, default: Any = None) -> Any:
-        """A plain value that an entry's file or class sets, read and not imported."""
+        """A plain value that an entry's file or class sets, read and not imported.
+
+        Args:
+            name: of the entry.
+            key: the name that the value is assigned to.
+            default: what is returned where none is assigned.
+
+        Returns:
+            The value.
+
+        Raises:
+            WorkbenchError: there is no such entry, or its file cannot be parsed.
+        """
         holder = self.class_of(name) if self.offer == ONE_CLASS else self.source(name)
         for node in holder.body:
             target, value = _assigned(node)
@@ -124,7 +136,15 @@ class Registry:
 
 
 def relative(path: Path, root: Path = ROOT) -> str:
-    """A path for a message: from the repository's root where it lies there."""
+    """A path for a message.
+
+    Args:
+        path: of a file.
+        root: the repository's.
+
+    Returns:
+        From the root where it lies there, else whole.
+    """
     return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
@@ -144,7 +164,15 @@ def _parsed(source: bytes, path: Path) -> ast.Module:
 
 
 def syntax_problem(error: SyntaxError, path: Path) -> WorkbenchError:
-    """A syntax error of a source file as one line: file, line and what Python says."""
+    """A syntax error of a source file as an error for users.
+
+    Args:
+        error: as Python raised it.
+        path: the file.
+
+    Returns:
+        One line: file, line and what Python says.
+    """
     line = f", line {error.lineno}" if error.lineno else ""
     return WorkbenchError(f"{relative(path)}{line}: {error.msg}")
 

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def seed_everything(seed: int, compiled: bool = False) -> None:
-    """Seed python, numpy and torch for deterministic kernels; compiled: torch.compile is used."""
+    """Seed python, numpy and torch, and choose kernels that repeat themselves.
+
+    Args:
+        seed: from 0.
+        compiled: torch.compile is used.
+    """
     import torch
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it
@@ -62,7 +67,19 @@ def say_quota(threads: int) -> None:
 
 
 def settle(runtime: "RuntimeConfig", seed: int = 0, compiled: bool = False) -> "torch.device":
-    """Seed everything, set the threads, pick the device. seed: 0 for repeatable kernels alone."""
+    """Set up a process for repeatable results: seeds, threads, device.
+
+    Args:
+        runtime: section of params.yaml.
+        seed: from 0; 0 where nothing is drawn, for repeatable kernels alone.
+        compiled: torch.compile is used.
+
+    Returns:
+        The device to compute on.
+
+    Raises:
+        WorkbenchError: runtime.device is cuda and torch sees none.
+    """
     say_quota(runtime.threads)
     set_threads(runtime.threads)
     seed_everything(seed, compiled)

@@ -28,10 +28,22 @@ class Edit(NamedTuple):
 
 
 def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
-    """A YAML text that says `values`, all keys in their order. Comments and lines of keys that stay
-    are kept; what stands in braces is written as a whole. WorkbenchError for aliases and other
-    forms whose lines cannot be changed one by one."""
-    before, document = plain_yaml(text, where), _round_trip().load(text)
+    """A YAML text that says other values. Comments and lines of keys that stay are kept; what
+    stands in braces is written as a whole.
+
+    Args:
+        text: YAML 1.2 with a mapping at its top.
+        values: what it is to say, all keys in their order.
+        where: the file, for messages.
+
+    Returns:
+        The new text, with the line ends of the old one.
+
+    Raises:
+        WorkbenchError: it has aliases or another form whose lines cannot be changed one by one.
+    """
+    before = plain_yaml(text, where)
+    document = _round_trip().load(text)
     if before == values:
         return text
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -62,14 +74,16 @@ class _Document:
 
     def edits(self, node: Any, before: Any, after: Mapping[str, Any]) -> Iterator[Edit]:
         """What changes in one mapping: `node` as ruamel parsed it, and its plain values."""
-        positions, last = node.lc.data, None
+        positions = node.lc.data
+        last = None
         first, column = min((line, column) for line, column, *_ in positions.values())
         for name in [*after, *(name for name in positions if name not in after)]:
             if name not in before:
                 at = self._end(*positions[last][:2]) if last else self._start(first)
                 yield Edit(at, -column, at, _inserted(name, after[name], column))
             elif name in positions:
-                line, end = positions[name][0], self._end(*positions[name][:2])
+                line = positions[name][0]
+                end = self._end(*positions[name][:2])
                 if name not in after:
                     yield Edit(self._start(line, blank=True), -column, end, [])
                     continue

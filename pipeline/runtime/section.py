@@ -159,12 +159,29 @@ class Section(BaseModel):
 
 
 def wrong_value(key: str, value: Any, text: str) -> InitErrorDetails:
-    """A problem of one key, reported as `key = value: text`, with dots between names."""
+    """A problem of one key.
+
+    Args:
+        key: with dots between names, from the section on.
+        value: that params.yaml has.
+        text: what is wrong with it.
+
+    Returns:
+        A problem that is reported as `key = value: text`.
+    """
     return InitErrorDetails(type=_error(WRONG_VALUE, text), loc=_location(key), input=value)
 
 
 def wrong_whole(key: str, text: str) -> InitErrorDetails:
-    """A problem of a section or list as a whole, reported as `key: text`; key "": the section."""
+    """A problem of a section or list as a whole.
+
+    Args:
+        key: with dots between names; "" for the section itself.
+        text: what is wrong with it.
+
+    Returns:
+        A problem that is reported as `key: text`.
+    """
     return InitErrorDetails(type=_error(WRONG_WHOLE, text), loc=_location(key), input=None)
 
 
@@ -173,7 +190,8 @@ def contradictions(check: Callable[[Any], Iterator[InitErrorDetails]]) -> Any:
 
     @wraps(check)
     def validate(self: Any) -> Any:
-        if problems := list(check(self)):
+        problems = list(check(self))
+        if problems:
             raise ValidationError.from_exception_data(type(self).__name__, problems)
         return self
 
@@ -190,7 +208,15 @@ class WeightsSection(Section):
 
 
 def network_problems(section: Any, name: str) -> Iterator[InitErrorDetails]:
-    """Problems of the keys `weights` and `normalisation` of the section of this name."""
+    """Problems of the keys `weights` and `normalisation` of an image network's section.
+
+    Args:
+        section: with `model`, `weights` and `normalisation`.
+        name: of the section, for messages.
+
+    Yields:
+        A problem each.
+    """
     named = section.weights in ("detector", "random", "imagenet")
     if not named and not os.path.isfile(section.weights):
         yield wrong_value(
@@ -222,7 +248,15 @@ class EmbeddingFileConfig(Section):
     other_ids: Literal["error", "skip"] = "error"
 
     def unfit(self, switch: str, value: str) -> Iterator[InitErrorDetails]:
-        """Problems of the path, which is read where the key `switch` has the value `file`."""
+        """Problems of the path, which must be given where a file is read and nowhere else.
+
+        Args:
+            switch: the key that decides whether one is read.
+            value: of that key; `file` where one is.
+
+        Yields:
+            A problem each.
+        """
         if value != "file":
             if self.path is not None:
                 text = f"must be null when {switch} is {value!r}"

@@ -39,7 +39,12 @@ class Problems:
     lines: list[str] = field(default_factory=list)
 
     def add(self, kind: str, cases: Iterable[object]) -> None:
-        """Note a kind of problem if it has cases."""
+        """Note a kind of problem if it has cases.
+
+        Args:
+            kind: what is wrong, in the plural.
+            cases: where it is wrong, each shown by `str`.
+        """
         names = list(cases)
         if names:
             self.lines.append(f"{kind} ({len(names):,}): {listing(names)}")
@@ -97,7 +102,15 @@ def read_text(path: Path) -> str:
 
 
 def refuse_conflict(text: str, path: Path) -> None:
-    """Raise WorkbenchError for a text in which a git merge or rebase has left both sides."""
+    """Refuse a text in which a git merge or rebase has left both sides.
+
+    Args:
+        text: of the file.
+        path: the file, for the message.
+
+    Raises:
+        WorkbenchError: it has the marks of git; the first line with one is named.
+    """
     lines = text.splitlines()
     marks = [at for at, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))]
     if marks and any(line.startswith("=======") for line in lines):

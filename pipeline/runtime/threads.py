@@ -44,9 +44,11 @@ def allowed_processors(
     for line in own.read_text().splitlines() if own.is_file() else ():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            inner, names = groups, ("cpu.max",)
+            inner = groups
+            names = ("cpu.max",)
         elif "cpu" in controllers.split(","):
-            inner, names = groups / controllers, ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            inner = groups / controllers
+            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         else:
             continue
         # inside a container its own group is the root of the mount, whatever the path says

@@ -25,7 +25,20 @@ COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 
 
 def plain_yaml(text: str, where: str, hint: str = "") -> Any:
-    """The value of a YAML 1.2 text; WorkbenchError, beginning with `where`, for any other."""
+    """The value of a YAML 1.2 text, of plain types.
+
+    Args:
+        text: at most MAX_CHARACTERS, of at most MAX_VALUES keys and values with its aliases
+            unfolded.
+        where: it comes from, at the beginning of messages.
+        hint: the way out, for messages.
+
+    Returns:
+        A copy that the caller may change.
+
+    Raises:
+        WorkbenchError: it is no YAML, or too large.
+    """
     if len(text) > MAX_CHARACTERS:
         message = f"{where}: {len(text):,} characters; allowed are {MAX_CHARACTERS:,}"
         raise WorkbenchError(message, hint)
@@ -41,7 +54,8 @@ def plain_yaml(text: str, where: str, hint: str = "") -> Any:
 
 @lru_cache(maxsize=16)  # a command reads dvc.yaml up to ten times, at 70 ms each
 def _parsed(text: str) -> Any:
-    yaml, depth = YAML(typ="safe", pure=True), 0
+    yaml = YAML(typ="safe", pure=True)
+    depth = 0
     for bracket in re.findall(r"[][{}]", text):
         depth = max(depth + (1 if bracket in "[{" else -1), 0)
         if depth > MAX_OPEN:

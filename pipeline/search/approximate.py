@@ -25,7 +25,7 @@ POINTS_PER_LIST = 64  # vectors that k-means learns a list's centre from; faiss 
 ADDED = 1 << 14  # vectors between two lines of progress
 
 
-def library() -> Any:
+def import_faiss() -> Any:
     """The module faiss; WorkbenchError where it is not installed."""
     try:
         import faiss
@@ -37,19 +37,27 @@ def library() -> Any:
     return faiss
 
 
-def needed(parameters: Parameters) -> int:
+def least_vectors(parameters: Parameters) -> int:
     """The number of vectors that an index is built from at least."""
     if isinstance(parameters, HNSWConfig):
         return 1
     return max(CODES, parameters.lists or 0)
 
 
-def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
-    """A faiss index of inner products of vectors (N, K) float32, N at least `needed`. Built by one
-    thread: equal vectors give equal bytes."""
+def build_index(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
+    """A faiss index of inner products, built by one thread: equal vectors give equal bytes.
+
+    Args:
+        vectors: (N, K) float32, N at least `needed(parameters)`.
+        parameters: of the kind of index.
+        seed: of the graph's levels, or of k-means.
+
+    Returns:
+        The index of faiss.
+    """
     from threadpoolctl import threadpool_limits
 
-    faiss = library()
+    faiss = import_faiss()
     number, width = vectors.shape
     # several insert into a graph in an order of their own
     with threadpool_limits(limits=1):
@@ -67,14 +75,16 @@ def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
 
 
 def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int) -> Any:
-    (number, width), code = vectors.shape, parameters.code_bytes
+    number, width = vectors.shape
+    code = parameters.code_bytes
     if width % code:
         allowed = [str(n) for n in range(1, width + 1) if width % n == 0]
         raise WorkbenchError(
             f"search.ivf_pq.code_bytes = {code}: must divide the width of the embeddings, {width}",
             f"set it to one of {listing(allowed)}",
         )
-    lists, quantiser = parameters.lists or round(math.sqrt(number)), faiss.IndexFlatIP(width)
+    lists = parameters.lists or round(math.sqrt(number))
+    quantiser = faiss.IndexFlatIP(width)
     sizes = width, lists, code, CODE_BITS
     index = faiss.IndexIVFPQ(quantiser, *sizes, faiss.METRIC_INNER_PRODUCT)
     for clustering in (index.cp, index.pq.cp):
@@ -85,17 +95,30 @@ def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int
     return index
 
 
-def write(index: Any, path: Path) -> None:
-    faiss = library()
+def write_index(index: Any, path: Path) -> None:
+    """Write an index atomically.
+
+    Args:
+        index: of faiss.
+        path: the file.
+    """
+    faiss = import_faiss()
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         # Python's own write: what the disk refuses is an OSError, not faiss's text
         faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
 
 
-def opened(path: Path, parameters: Parameters) -> Nearest:
-    """What finds rows in an index file of such parameters, mapped into memory, whose digest is to
-    be verified before: faiss trusts what it reads."""
-    faiss = library()
+def open_index(path: Path, parameters: Parameters) -> Nearest:
+    """An index that was written, memory-mapped, as a function that finds the nearest.
+
+    Args:
+        path: the file.
+        parameters: how far it searches.
+
+    Returns:
+        From vectors (Q, K) and a count to rows (Q, count), -1 where fewer were found.
+    """
+    faiss = import_faiss()
     index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     if isinstance(parameters, HNSWConfig):
         index.hnsw.efSearch = parameters.ef_search

@@ -15,12 +15,18 @@ import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file, write_json
-from pipeline.search.approximate import build, library, needed, opened, write
-from pipeline.search.index import KINDS, SHORTLIST, Index, best, read_index
+from pipeline.search.approximate import (
+    build_index,
+    import_faiss,
+    least_vectors,
+    open_index,
+    write_index,
+)
+from pipeline.search.index import KINDS, SHORTLIST, Index, read_index, top_rows
 from pipeline.search.params import SearchConfig
 from pipeline.storage.groups import GroupFile
 
-NAME = "index.json"
+INDEX_FILE = "index.json"
 FORMAT = 1
 QUERIES = 1000  # recall is measured with, at most
 BLOCK = 64  # of these scored together
@@ -31,38 +37,63 @@ def write_indexes(
     folder: Path, scores: Path, model: str, settings: SearchConfig, seed: int
 ) -> dict[str, Any]:
     """Build the indexes of all embeddings in a score file; equal embeddings give equal bytes.
-    Returns index.json: each of its `parts` has digests, and its recall with so many `queries` of
-    the other kind; `exact` names sets with too few vectors, which exact search takes."""
+
+    Args:
+        folder: to write to.
+        scores: the score file.
+        model: whose scores these must be.
+        settings: `search` of params.yaml, with another index than flat.
+        seed: of the index and of the queries that recall is measured with.
+
+    Returns:
+        The content of index.json: each of its `parts` has digests, and its recall with so many
+        `queries` of the other kind; `exact` names sets with too few vectors, which exact search
+        takes.
+
+    Raises:
+        WorkbenchError: the scores are another model's, or every set has too few vectors.
+    """
     from threadpoolctl import threadpool_limits
 
-    file, parameters = GroupFile(scores), settings.parameters
+    file = GroupFile(scores)
+    parameters = settings.parameters
     if file.attributes.get("model") != model:
         raise WorkbenchError(f"{scores}: not scores of {model}")
     made_from = {name: str(file.attributes.get(name, "")) for name in MADE_FROM}
-    (folder / NAME).unlink(missing_ok=True)  # an earlier build's would describe half of this one
-    parts, exact = list[dict[str, Any]](), list[str]()
+    (folder / INDEX_FILE).unlink(
+        missing_ok=True
+    )  # an earlier build's would describe half of this one
+    parts = list[dict[str, Any]]()
+    exact = list[str]()
     for split in sorted(file.layouts):
         weights = made_from["checkpoint_sha256"]
         sides = {kind: read_index(scores, split, kind, weights) for kind in KINDS}
         for kind, other in zip(KINDS, reversed(KINDS), strict=True):
-            name, side = f"{split}_{kind}", sides[kind]
-            if len(side.ids) < needed(parameters):
+            name = f"{split}_{kind}"
+            side = sides[kind]
+            if len(side.ids) < least_vectors(parameters):
                 exact.append(name)
                 continue
-            path, (number, width) = folder / f"{name}.faiss", side.embeddings.shape
-            write(build(side.embeddings, parameters, seed), path)
-            index = replace(side, nearest=opened(path, parameters))
+            path = folder / f"{name}.faiss"
+            number, width = side.embeddings.shape
+            write_index(build_index(side.embeddings, parameters, seed), path)
+            index = replace(side, nearest=open_index(path, parameters))
             others = sides[other].embeddings  # some of which recall is measured with
             count = min(len(others), QUERIES)
             rows = np.random.default_rng(seed).choice(len(others), count, replace=False)
             queries = others[np.sort(rows)]
             with threadpool_limits(limits=1):
-                at_1, at_10 = recalls(index, queries, [1, 10])
-            part = {"split": split, "kind": kind, **digests(file, split, kind), "number": number}
+                at_1, at_10 = measure_recalls(index, queries, [1, 10])
+            part = {
+                "split": split,
+                "kind": kind,
+                **digests_of_rows(file, split, kind),
+                "number": number,
+            }
             part |= {"width": width, "sha256": sha256_file(path), "queries": len(queries)}
             parts.append(part | {"recall_at_1": round(at_1, 4), "recall_at_10": round(at_10, 4)})
     if not parts:
-        least = f"{settings.index} needs {needed(parameters):,} vectors"
+        least = f"{settings.index} needs {least_vectors(parameters):,} vectors"
         raise WorkbenchError(
             f"{scores}: {least}, and every set has fewer",
             "set search.index to hnsw, or to flat, which is fast for so few",
@@ -74,20 +105,30 @@ def write_indexes(
         "index": settings.index,
         "parameters": parameters.model_dump(),
         "seed": seed,
-        "faiss": library().__version__,
+        "faiss": import_faiss().__version__,
         "shortlist": SHORTLIST,
         "parts": parts,
         "exact": exact,
     }
-    write_json(folder / NAME, content | {"sha256": fingerprint(**content)})
+    write_json(folder / INDEX_FILE, content | {"sha256": fingerprint(**content)})
     return content
 
 
-def recalls(
+def measure_recalls(
     index: Index, queries: np.ndarray, tops: Sequence[int], count: int = SHORTLIST
 ) -> list[float]:
-    """Mean share (0 to 1) of the exact nearest that an index of N vectors, asked for `count`, finds
-    for queries (Q, K) float32, by `tops`. A vector as near as the last of the exact ones counts."""
+    """How many of the exact nearest an index finds. A vector as near as the last of the exact ones
+    counts.
+
+    Args:
+        index: of N vectors, with `nearest`.
+        queries: (Q, K) float32.
+        tops: how many of the nearest are looked at, ascending or not.
+        count: how many the index is asked for.
+
+    Returns:
+        Mean share (0 to 1) over the queries, by `tops`.
+    """
     assert index.nearest is not None
     shares = np.zeros(len(tops))
     for start in range(0, len(queries), BLOCK):
@@ -96,43 +137,77 @@ def recalls(
         for column, rows in enumerate(index.nearest(block, count)):
             line = np.ascontiguousarray(scores[:, column])
             near = line[np.sort(rows[rows >= 0])]
-            near = near[best(near, max(tops))]
-            exact = line[best(line, max(tops))]
+            near = near[top_rows(near, max(tops))]
+            exact = line[top_rows(line, max(tops))]
             shares += [(near[:n] >= exact[:n][-1]).sum() / len(exact[:n]) for n in tops]
     return [float(share) for share in shares / len(queries)]
 
 
-def digests(file: GroupFile, split: str, kind: str) -> dict[str, str]:
-    """Digests of the ids and vectors that the rows of an index stand for."""
+def digests_of_rows(file: GroupFile, split: str, kind: str) -> dict[str, str]:
+    """Digests of the ids and vectors that the rows of an index stand for.
+
+    Args:
+        file: the score file.
+        split: of the corpus.
+        kind: image or caption.
+
+    Returns:
+        SHA-256 by the keys of index.json.
+    """
     names = {"ids_sha256": f"{kind}_ids", "embeddings_sha256": f"{kind}_embeddings"}
     return {key: str(file.layouts[split][name].sha256) for key, name in names.items()}
 
 
 class BuiltIndexes:
-    """A folder of `write_indexes`; WorkbenchError if it does not fit score file or settings."""
+    """The indexes that `write_indexes` has built, held against score file and settings.
+
+    Args:
+        folder: that was written to.
+        scores: the score file.
+        model: whose scores these are.
+        settings: `search` of params.yaml.
+
+    Raises:
+        WorkbenchError: index.json is damaged, or was built for another model or with other
+            settings.
+    """
 
     def __init__(self, folder: Path, scores: Path, model: str, settings: SearchConfig) -> None:
-        self.folder, self.file, self.settings = folder, GroupFile(scores), settings
+        self.folder = folder
+        self.file = GroupFile(scores)
+        self.settings = settings
         self.remedy = f"build it again: dvc repro build_index@{model}"
-        said = self._read(folder / NAME)
+        content = self._read(folder / INDEX_FILE)
         wanted = {"model": model, "index": settings.index}
         for name, value in (wanted | {"parameters": settings.parameters.model_dump()}).items():
-            if said[name] != value:
-                text = f"{folder / NAME}: its {name} is {said[name]}, not {value}"
+            if content[name] != value:
+                text = f"{folder / INDEX_FILE}: its {name} is {content[name]}, not {value}"
                 raise WorkbenchError(text, self.remedy)
-        self.parts = {f"{part['split']}_{part['kind']}": part for part in said["parts"]}
+        self.parts = {f"{part['split']}_{part['kind']}": part for part in content["parts"]}
 
     def attached(self, index: Index, split: str, kind: str) -> Index:
-        """An exact index with the built one that finds its nearest, where there is one."""
+        """An exact index with the built one that finds its nearest.
+
+        Args:
+            index: of all embeddings.
+            split: of the corpus.
+            kind: image or caption.
+
+        Returns:
+            `index` itself where none was built for so few vectors.
+
+        Raises:
+            WorkbenchError: the built one is missing, damaged, or of other embeddings.
+        """
         part = self.parts.get(f"{split}_{kind}")
         if part is None:
             return index
         path = self.folder / f"{split}_{kind}.faiss"
-        if not digests(self.file, split, kind).items() <= part.items():
+        if not digests_of_rows(self.file, split, kind).items() <= part.items():
             raise WorkbenchError(f"{path}: an index of other {kind} embeddings", self.remedy)
         if not path.is_file() or sha256_file(path) != part["sha256"]:
             raise WorkbenchError(f"{path}: missing or damaged: not the file built", self.remedy)
-        return replace(index, nearest=opened(path, self.settings.parameters))
+        return replace(index, nearest=open_index(path, self.settings.parameters))
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:

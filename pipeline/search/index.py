@@ -30,8 +30,15 @@ class Index:
     nearest: Nearest | None = None
 
     def candidates(self, vector: np.ndarray, count: int) -> tuple["Index", np.ndarray]:
-        """What may be found for a query (K,), in the order of the rows, with exact inner products:
-        of an approximate index `count`, else all rows."""
+        """What may be found for a query, in the order of the rows, with exact inner products.
+
+        Args:
+            vector: (K,) of the query.
+            count: how many an approximate index finds; an exact one gives all rows.
+
+        Returns:
+            The items that may be found, and the score (n,) of each.
+        """
         if self.nearest is None:
             return self, self.embeddings @ vector
         nearest = self.nearest(np.asarray(vector[None], np.float32), count)[0]
@@ -52,9 +59,20 @@ class Hit:
 
 
 def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Index:
-    """The ids and embeddings of a split (kind: image or caption), digests verified, memory-mapped.
-    WorkbenchError for an unknown split, a model without embeddings, other weights, a damaged
-    file."""
+    """The ids and embeddings of a split, digests verified, memory-mapped.
+
+    Args:
+        path: the score file.
+        split: of the corpus.
+        kind: image or caption.
+        checkpoint_sha256: digest of the weights that must have made them.
+
+    Returns:
+        An exact index.
+
+    Raises:
+        WorkbenchError: an unknown split, a model without embeddings, other weights, a damaged file.
+    """
     file = GroupFile(path)
     if split not in file.layouts:
         raise WorkbenchError(f"split {split!r}: {path} has {listing(sorted(file.layouts))}")
@@ -69,8 +87,16 @@ def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Ind
     return Index(file.texts(split, f"{kind}_ids"), np.asarray(file.view(split, name)))
 
 
-def best(scores: np.ndarray, top: int) -> np.ndarray:
-    """Rows of the `top` largest of N scores, best first; equal scores in the order of the rows."""
+def top_rows(scores: np.ndarray, top: int) -> np.ndarray:
+    """Rows of the largest scores, best first; equal scores in the order of the rows.
+
+    Args:
+        scores: (N,).
+        top: how many; all where it is 0 or at least N.
+
+    Returns:
+        (top,) int64.
+    """
     negated = -scores
     rows = np.arange(len(scores))
     if 0 < top < len(scores):  # a sort of those alone that can be among them
@@ -79,7 +105,7 @@ def best(scores: np.ndarray, top: int) -> np.ndarray:
     return rows[np.argsort(negated[rows], kind="stable")][:top]
 
 
-def words_of(text: str) -> list[str]:
+def query_words(text: str) -> list[str]:
     """The words of a query, cut as those of the corpus; WorkbenchError when there are none."""
     words = tokenise(text)
     if not words:
@@ -90,8 +116,20 @@ def words_of(text: str) -> list[str]:
     return words
 
 
-def rows_of(names: pd.Index, wanted: Iterable[str], where: str) -> np.ndarray:
-    """Rows (Q,) of ids among the names of a table or file; WorkbenchError for one it lacks."""
+def rows_of_ids(names: pd.Index, wanted: Iterable[str], where: str) -> np.ndarray:
+    """Rows of ids in a table or file.
+
+    Args:
+        names: its ids.
+        wanted: Q ids.
+        where: the table or file, for the message.
+
+    Returns:
+        (Q,) int64.
+
+    Raises:
+        WorkbenchError: it lacks one of the ids.
+    """
     chosen = pd.Index(list(wanted))
     rows = names.get_indexer(chosen)
     if (rows < 0).any():
@@ -101,17 +139,34 @@ def rows_of(names: pd.Index, wanted: Iterable[str], where: str) -> np.ndarray:
 
 
 class Catalogue:
-    """The tables of a corpus, looked up by ids: what that takes of a million rows is made once."""
+    """The tables of a corpus, looked up by ids: what that takes of a million rows is made once.
+
+    Args:
+        images: the images table.
+        captions: the captions table.
+    """
 
     def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
-        self.images, self.captions = images, captions
+        self.images = images
+        self.captions = captions
         keys = {"image": images["image_id"], "caption": captions["caption_id"]}
         self._keys = {kind: pd.Index(ids) for kind, ids in keys.items()}
 
     def rows(self, kind: str, names: Sequence[str]) -> pd.DataFrame:
-        """The rows of some images or captions, in the order of their ids."""
+        """The rows of some images or captions.
+
+        Args:
+            kind: image or caption.
+            names: their ids.
+
+        Returns:
+            Rows of the table in the order of the ids.
+
+        Raises:
+            WorkbenchError: the corpus lacks one of the ids.
+        """
         table = self.images if kind == "image" else self.captions
-        return table.iloc[rows_of(self._keys[kind], names, "the corpus")]
+        return table.iloc[rows_of_ids(self._keys[kind], names, "the corpus")]
 
     @cached_property
     def first_captions(self) -> pd.Series:
@@ -122,23 +177,37 @@ class Catalogue:
 def find_hits(
     index: Index, scores: np.ndarray, top: int, catalogue: Catalogue, kind: str
 ) -> list[Hit]:
-    """The best of an index of N images or captions by scores (N,), with their texts and files."""
-    rows = best(scores, top)
+    """The best items of an index, with their texts and files.
+
+    Args:
+        index: of N images or captions.
+        scores: (N,) of the items.
+        top: how many, all where there are fewer.
+        catalogue: the corpus.
+        kind: image or caption.
+
+    Returns:
+        Best first; equal scores in the order of the index.
+    """
+    rows = top_rows(scores, top)
     names = [index.ids[row] for row in rows]
     if kind == "caption":
         captions = catalogue.rows("caption", names)
-        pictures, texts = captions["image_id"].tolist(), captions["text"].tolist()
+        pictures = captions["image_id"].tolist()
+        texts = captions["text"].tolist()
     else:
-        pictures, texts = names, catalogue.first_captions.reindex(names, fill_value="").tolist()
+        pictures = names
+        texts = catalogue.first_captions.reindex(names, fill_value="").tolist()
     paths = catalogue.rows("image", pictures)["path"].tolist()
     columns = zip(scores[rows].tolist(), names, texts, paths, strict=True)
     return [Hit(rank, *values) for rank, values in enumerate(columns, start=1)]
 
 
-def lines(hits: Sequence[Hit]) -> Iterator[str]:
+def hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
     """Aligned lines for a terminal: rank, score, id and text, control characters made visible."""
     names = [printable(hit.name) for hit in hits]
-    places, width = len(str(len(hits))), max(map(len, names), default=0)
+    places = len(str(len(hits)))
+    width = max(map(len, names), default=0)
     for hit, name in zip(hits, names, strict=True):
         text = f'"{printable(" ".join(hit.text.split()))}"' if hit.text else ""
         yield f"{hit.rank:>{places + 1}} {hit.score:7.3f}  {name:<{width}}  {text}".rstrip()

@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 import torch
 from losses import pair_loss
-
 from models.scan.network import SCAN
-from models.two_branch.network import TwoBranch
 from models.vse.network import VSE
 from models.vse_infinity.network import VSEInfinity
+
+from models.two_branch.network import TwoBranch
 
 generator = torch.Generator().manual_seed(1)
 VECTORS, SENTENCES = (torch.randn(6, width, generator=generator) for width in (9, 7))

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from models.ranking import LOSSES
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
-from stages.params import NAMED, find_problems, inherited_keys, load_params, whole_type, with_defaults
+from stages.params import (
+    NAMED,
+    find_problems,
+    inherited_keys,
+    load_params,
+    whole_type,
+    with_defaults,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +59,9 @@ def test_missing_key_has_its_default(path):
     values = changed()
     del holder(values, path)[path[-1]]
     assert problems(values) == ""
-    assert whole_type().model_validate(with_defaults(values)) == whole_type().model_validate(with_defaults(DEFAULTS))
+    assert whole_type().model_validate(with_defaults(values)) == whole_type().model_validate(
+        with_defaults(DEFAULTS)
+    )
 
 
 @given(st.sampled_from(LEAVES), st.sampled_from([{}, [{}], b"x", float("nan"), -1]))
@@ -345,7 +354,9 @@ def test_a_value_of_one_model_wins_over_that_of_all():
     clips = {name: getattr(params, name).training.clip for name in inherited_keys(whole_type())}
     shared = dict.fromkeys(("scan", "dp_rnn", "vse_infinity"), 0.5)
     assert clips == dict.fromkeys(inherited_keys(whole_type()), 0.0) | shared | {"vse": 1.5}
-    assert {getattr(params, name).training.precision for name in inherited_keys(whole_type())} == {"bf16"}
+    assert {getattr(params, name).training.precision for name in inherited_keys(whole_type())} == {
+        "bf16"
+    }
     assert params.model("vse").used("vse")["vse"]["training"]["precision"] == "bf16"
 
 

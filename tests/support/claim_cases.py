@@ -4,7 +4,7 @@ import numpy as np
 
 from vse_workbench.claims.ledger import FIGURES, Ledger
 from vse_workbench.claims.queue import Plan
-from vse_workbench.claims.ranks import Ranks, write_ranks
+from vse_workbench.claims.ranks import KeptRanks, write_ranks
 from vse_workbench.claims.results import Kept, Row, State
 
 SEEDS = [1, 2, 3]
@@ -80,4 +80,4 @@ def ranks(seed, images=20, captions=2):
     random = np.random.default_rng(seed)
     groups = {"i2t": np.arange(images), "t2i": np.repeat(np.arange(images), captions)}
     drawn = {way: random.integers(0, 15, len(own)) for way, own in groups.items()}
-    return Ranks(drawn, groups)
+    return KeptRanks(drawn, groups)

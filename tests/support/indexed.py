@@ -9,6 +9,9 @@ import pytest
 import torch
 from commands import succeed
 from corpora import write_corpus
+from models.scan.network import SCAN
+from models.vse.network import VSE
+from models.vse_infinity.network import VSEInfinity
 from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_params, write_vocabulary
 
@@ -19,10 +22,7 @@ from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.dp_rnn.network import DPRNN
 from models.dual_path.network import build
-from models.scan.network import SCAN
 from models.two_branch.network import TwoBranch
-from models.vse.network import VSE
-from models.vse_infinity.network import VSEInfinity
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs
 from pipeline.inputs.sources import VectorInputs

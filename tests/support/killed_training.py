@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from forked import ended, killed
 from losses import pair_loss
+from models.vse.network import VSE
 
 from models.base.scoring import score_vectors
-from models.vse.network import VSE
 from pipeline.inputs.batches import PairBatches, Split
 from pipeline.inputs.sources import TokenRows
 from pipeline.storage.checkpoint import Description, write_checkpoint

@@ -22,13 +22,26 @@ SELDOM = 0.01  # share of the captions that a word must be left out of to be dra
 
 
 def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
-    """separation.json, .tsv, .png: S and the distributions P and Q of the models, by label."""
-    separations, overlaps, tables = {}, {}, []
+    """Write separation.json, .tsv and .png: S and the distributions P and Q of the models.
+
+    Args:
+        folder: to write to.
+        scores: of a split, by label.
+
+    Returns:
+        S of each, as a line.
+    """
+    separations = {}
+    overlaps = {}
+    tables = []
     for label, split in scores.items():
         sep = separation(split.scores, split.image_groups, split.caption_groups)
-        true, others, separations[label] = int(sep.true.sum()), int(sep.others.sum()), sep
+        true = int(sep.true.sum())
+        others = int(sep.others.sum())
+        separations[label] = sep
         overlaps[label] = {"overlap": sep.overlap, "true_pairs": true, "other_pairs": others}
-        edges, (p, q) = np.linspace(sep.low, sep.high, len(sep.true) + 1), sep.densities
+        edges = np.linspace(sep.low, sep.high, len(sep.true) + 1)
+        p, q = sep.densities
         columns = {"low": edges[:-1], "high": edges[1:], "true": p, "others": q}
         tables.append(pd.DataFrame({"label": label} | columns))
     write_json(folder / "separation.json", overlaps)
@@ -38,7 +51,16 @@ def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
 
 
 def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids: list[str]) -> str:
-    """Write correlations.json, .tsv (a row per pair of images, a column per label) and .png."""
+    """Write correlations.json, .tsv (a row per pair of images, a column per label) and .png.
+
+    Args:
+        folder: to write to.
+        found: the correlations by label, of the same images.
+        image_ids: of the rows and columns of their matrices.
+
+    Returns:
+        The means, as a line.
+    """
     write_json(folder / "correlations.json", {k: r.summary() for k, r in found.items()})
     first, second = np.asarray(image_ids, object)[np.stack(np.triu_indices(len(image_ids), 1))]
     values = {label: r.between for label, r in found.items()}
@@ -51,7 +73,16 @@ def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids
 
 def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> str:
     """Write words.tsv and .png by word, word_drops.tsv by caption, and examples.txt: captions whose
-    words of the largest drops stand in asterisks, as figure 11 of Zheng et al. 2017 marks them."""
+    words of the largest drops stand in asterisks, as figure 11 of Zheng et al. 2017 marks them.
+
+    Args:
+        folder: to write to.
+        drops: of `word_drops`.
+        captions: rows of the captions table that were looked at.
+
+    Returns:
+        The most discriminative words, as a line.
+    """
     words = by_word(drops)
     write_table(folder / "words.tsv", words)
     write_table(folder / "word_drops.tsv", drops)
@@ -67,7 +98,15 @@ def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> st
 
 
 def example_lines(captions: pd.DataFrame, drops: pd.DataFrame) -> Iterator[str]:
-    """Score and words of every caption, those of the three largest drops in asterisks."""
+    """Captions with the words of their three largest drops in asterisks.
+
+    Args:
+        captions: rows of the captions table.
+        drops: of `word_drops`, with rows of each of these captions.
+
+    Yields:
+        Score and words of a caption.
+    """
     for name, words in zip(captions["caption_id"], captions["tokens"], strict=True):
         rows = drops[drops["caption_id"] == name]
         marked = set(rows["position"][(rows["place"] <= TOP) & (rows["drop"] > 0)])
@@ -76,7 +115,19 @@ def example_lines(captions: pd.DataFrame, drops: pd.DataFrame) -> Iterator[str]:
 
 
 def write_curve(folder: Path, path: Path, name: str) -> str:
-    """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases."""
+    """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases.
+
+    Args:
+        folder: to write to.
+        path: the curve file of the training.
+        name: of the model.
+
+    Returns:
+        The best epoch, as a line.
+
+    Raises:
+        WorkbenchError: the model was fitted at once, and has no curve.
+    """
     curve = read_curve(path)
     if curve is None:
         raise WorkbenchError(f"{path}: of a model that is fitted at once; it has no curve")
@@ -91,7 +142,12 @@ def write_curve(folder: Path, path: Path, name: str) -> str:
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Tab-separated text with a header, six digits, control characters of texts made visible."""
+    """Write tab-separated text with a header and six digits.
+
+    Args:
+        path: the file.
+        table: its rows; control characters of texts are made visible.
+    """
     texts = {
         str(name): [printable(str(value)) for value in column]
         for name, column in table.items()

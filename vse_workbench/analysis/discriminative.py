@@ -7,22 +7,32 @@ discriminative (Zheng et al. 2017, section "Does Text CNN learn discriminative w
 import numpy as np
 import pandas as pd
 
-from models.base.texts import CaptionEmbedder
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
+from vse_workbench.search.embedder import QueryEmbedder
 
 BLOCK = 32  # captions looked at in one go, with as many shorter ones as they have words
 TOP = 3  # words of a caption that count as its discriminative ones, as in figure 11
 
 
 def word_drops(
-    embedder: CaptionEmbedder, captions: pd.DataFrame, images: np.ndarray, block: int = BLOCK
+    embedder: QueryEmbedder, captions: pd.DataFrame, images: np.ndarray, block: int = BLOCK
 ) -> pd.DataFrame:
     """Leave every known word out of every caption of at least two known words, one at a time.
 
-    captions: M rows of the captions table; images: (M, K) unit vectors. A row per word: caption_id,
-    image_id, position (from 0), word, score (cosine of the whole caption with its image), drop
-    (score minus that without the word), place (1 for the largest drop of its caption).
+    Args:
+        embedder: of the model's captions.
+        captions: M rows of the captions table.
+        images: (M, K) unit vectors of their images.
+        block: captions looked at in one go.
+
+    Returns:
+        A row per word: caption_id, image_id, position (from 0), word, score (cosine of the whole
+        caption with its image), drop (score minus that without the word), place (1 for the largest
+        drop of its caption).
+
+    Raises:
+        WorkbenchError: no caption has two words that the model knows.
     """
     parts = []
     with Progress("leaving words out", len(captions), "captions") as progress:
@@ -50,11 +60,11 @@ def by_word(drops: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["drop", "word"], ascending=[False, True], ignore_index=True)
 
 
-def _drops_of(
-    embedder: CaptionEmbedder, captions: pd.DataFrame, images: np.ndarray
-) -> pd.DataFrame:
+def _drops_of(embedder: QueryEmbedder, captions: pd.DataFrame, images: np.ndarray) -> pd.DataFrame:
     """The rows of some captions, each caption whole and shortened embedded in one call."""
-    texts, owners, rows = list[list[str]](), list[int](), list[tuple[int, str, int]]()
+    texts = list[list[str]]()
+    owners = list[int]()
+    rows = list[tuple[int, str, int]]()
     for owner, words in enumerate(captions["tokens"]):
         known = [position for position, word in enumerate(words) if embedder.knows(word)]
         if len(known) > 1:
@@ -63,7 +73,7 @@ def _drops_of(
             owners += [owner] * (1 + len(known))
     if not texts:
         return pd.DataFrame()
-    scores = np.einsum("ck,ck->c", embedder.embed(texts), images[owners])
+    scores = np.einsum("ck,ck->c", embedder.embed_texts(texts), images[owners])
     table = pd.DataFrame(rows, columns=["position", "word", "whole"])
     whole = table.pop("whole")
     left = np.setdiff1d(np.arange(len(texts)), whole)  # the texts that lack a word

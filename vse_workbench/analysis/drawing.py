@@ -12,7 +12,10 @@ from matplotlib.figure import Figure
 from pipeline.report.drawing import PLAIN
 from pipeline.runtime.files import atomic_path
 
-TRUE, OTHER, FAINT = "#0a5fa5", "#c8501e", "#8a8a8a"  # told apart also by colour-blind readers
+# told apart also by colour-blind readers
+TRUE = "#0a5fa5"
+OTHER = "#c8501e"
+FAINT = "#8a8a8a"
 SERIES = (TRUE, OTHER, "#2a7d46", "#7b4fa3")
 DPI = 150
 UNDATED = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
@@ -30,7 +33,16 @@ _STYLE = PLAIN | {
 
 @contextmanager
 def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
-    """A figure of width x height inches, written atomically as PNG when the context closes."""
+    """A figure in the style of the analyses, written atomically when the context closes.
+
+    Args:
+        path: .png or .svg; equal content gives equal bytes.
+        width: inches.
+        height: inches.
+
+    Yields:
+        The figure, still empty.
+    """
     with matplotlib.rc_context(rc={**matplotlib.rcParamsDefault, **_STYLE, "backend": "agg"}):
         drawn = Figure(figsize=(width, height))
         yield drawn
@@ -40,7 +52,17 @@ def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
 
 
 def panels(drawn: Figure, count: int, columns: int = 3, **shared: Any) -> Sequence[Axes]:
-    """`count` axes in rows of at most `columns`; what is left of the last row stays empty."""
+    """Axes in rows; what is left of the last row stays empty.
+
+    Args:
+        drawn: the figure.
+        count: of the axes.
+        columns: of a row at most.
+        shared: options of `Figure.subplots`, such as sharex.
+
+    Returns:
+        `count` axes.
+    """
     grid = drawn.subplots(-(-count // columns), min(count, columns), squeeze=False, **shared)
     for axes in grid.ravel()[count:]:
         axes.set_visible(False)

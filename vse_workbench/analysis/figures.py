@@ -18,7 +18,12 @@ WIDTH = 3.6  # inches of a panel
 
 
 def draw_separation(path: Path, found: Mapping[str, Separation]) -> None:
-    """P and Q of every model, one panel each, their overlap S in the title."""
+    """P and Q of every model, one panel each, their overlap S in the title.
+
+    Args:
+        path: the picture.
+        found: by label.
+    """
     columns = min(len(found), 3)
     with picture(path, WIDTH * columns, 0.5 + 2.6 * -(-len(found) // 3)) as drawn:
         for axes, (label, separated) in zip(panels(drawn, len(found)), found.items(), strict=True):
@@ -37,7 +42,12 @@ def draw_separation(path: Path, found: Mapping[str, Separation]) -> None:
 
 
 def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
-    """The matrix of every label, one panel each on one scale from -1 to 1."""
+    """The matrix of every label, one panel each on one scale from -1 to 1.
+
+    Args:
+        path: the picture.
+        found: by label, at least one.
+    """
     columns = 2 if len(found) in (2, 4) else min(len(found), 3)
     with picture(path, 0.8 + WIDTH * columns, 3.7 * -(-len(found) // columns)) as drawn:
         axes_of = panels(drawn, len(found), columns)
@@ -52,9 +62,17 @@ def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
 
 
 def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> None:
-    """Mean drops of words left out at least `least` times: the `most` largest and smallest."""
+    """The words with the largest and the smallest mean drops.
+
+    Args:
+        path: the picture.
+        words: of `by_word`, largest mean drop first.
+        least: how often a word must have been left out to be drawn.
+        most: words of each side.
+    """
     often = words[words["times"] >= least]
-    upper, lower = often.head(most), often.iloc[most:].tail(most)
+    upper = often.head(most)
+    lower = often.iloc[most:].tail(most)
     sides = [("largest drops", upper, TRUE), ("smallest drops", lower, FAINT)]
     sides = [side for side in sides if len(side[1])]
     with picture(path, 4.2 * len(sides), 1.2 + 0.26 * max(len(upper), 2)) as drawn:
@@ -74,7 +92,13 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
 
 
 def draw_curve(path: Path, name: str, curve: Curve) -> None:
-    """Training loss, validation rsum and, where there are any, classification errors by epoch."""
+    """Training loss, validation rsum and, where there are any, classification errors by epoch.
+
+    Args:
+        path: the picture.
+        name: of the model.
+        curve: of its training.
+    """
     rows = 3 if curve.errors else 2
     with picture(path, 7.0, 2.5 * rows) as drawn:
         every = drawn.subplots(rows, 1, sharex=True)
@@ -87,7 +111,8 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
         middle.set(ylabel="validation rsum")
         for axes in others:  # what is classified (Zheng et al. 2020, figure 8)
             for number, (label, shares) in enumerate(curve.errors.items()):
-                shade, style = SERIES[number % len(SERIES)], ("o-", "s--")[number % 2]
+                shade = SERIES[number % len(SERIES)]
+                style = ("o-", "s--")[number % 2]
                 axes.plot(curve.epochs, shares, style, markersize=3, color=shade, label=label)
             axes.legend(frameon=False)
             axes.set(ylabel="classification error", ylim=(-0.03, 1.03))

@@ -15,12 +15,12 @@ from vse_workbench.claims.ledger import SEARCHED
 from vse_workbench.claims.ranks import read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, Run, State
 
-ENOUGH = 2  # runs of a list of code, made again
+RERUNS_NEEDED = 2  # runs of a list of code, made again
 Codes = Mapping[str, str]  # code of rows -> the newest code that counts as the same
 
 
 @dataclass(frozen=True)
-class Again:
+class Rerun:
     """A run, and the same one under other code."""
 
     old: Row
@@ -28,25 +28,26 @@ class Again:
     is_same: bool  # the rank of every query
 
 
-def runs_again(kept: Kept) -> list[Again]:
+def find_reruns(kept: Kept) -> list[Rerun]:
     """All runs that were made again, in the order of the table."""
     found = dict[Run, list[Row]]()
     for row in kept.rows:
         if row.seed != SEARCHED:  # its ranks are not kept
             found.setdefault(row.run, []).append(row)
     pairs = [pair for rows in found.values() for pair in pairwise(rows)]
-    return [Again(old, new, _is_same(kept, old, new)) for old, new in pairs]
+    return [Rerun(old, new, _is_same(kept, old, new)) for old, new in pairs]
 
 
-def carried_codes(runs: Iterable[Again]) -> dict[str, str]:
+def equal_codes(runs: Iterable[Rerun]) -> dict[str, str]:
     """By the code of older runs the newest one that gives the same; others are left out."""
-    results, order = dict[tuple[str, str], list[bool]](), list[str]()
+    results = dict[tuple[str, str], list[bool]]()
+    order = list[str]()
     for run in runs:
         results.setdefault((run.old.code, run.new.code), []).append(run.is_same)
         order.append(run.new.code)
     groups = list[set[str]]()
     for pair, same in results.items():
-        if all(same) and len(same) >= ENOUGH:
+        if all(same) and len(same) >= RERUNS_NEEDED:
             joined = [group for group in groups if group & set(pair)]
             groups = [group for group in groups if group not in joined]
             groups.append(set(pair).union(*joined))
@@ -62,12 +63,28 @@ def _last(order: list[str], code: str) -> int:
 
 
 def key_of(row: Row, codes: Codes) -> str:
-    """The settings and the code of a row, as keys_of has them."""
+    """The settings and the code of a row, as `keys_of` has them.
+
+    Args:
+        row: of a run.
+        codes: older code by the newest that counts as the same.
+
+    Returns:
+        Both digests, a dot between them.
+    """
     return f"{row.digest}.{codes.get(row.code, row.code)}"
 
 
 def keys_of(state: State, codes: Codes) -> frozenset[str]:
-    """The keys of a state, each by the newest code that counts as the same."""
+    """The keys of a state, each by the newest code that counts as the same.
+
+    Args:
+        state: a commit and its keys.
+        codes: older code by the newest that counts as the same.
+
+    Returns:
+        Keys as of `key_of`.
+    """
     parts = (key.partition(".") for key in state.keys)
     return frozenset(f"{digest}.{codes.get(code, code)}" for digest, _, code in parts)
 

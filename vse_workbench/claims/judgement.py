@@ -10,18 +10,18 @@ from scipy import stats
 from pipeline.comparison.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
-from vse_workbench.claims.carrying import Codes, carried_codes, key_of, keys_of, runs_again
+from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns, key_of, keys_of
 from vse_workbench.claims.ledger import (
     SEARCHED,
     Claim,
     Ledger,
     factors_of,
     is_tried,
-    resolved,
+    resolved_setting,
     seeds_of,
-    unmet,
+    unmet_premises,
 )
-from vse_workbench.claims.ranks import Reached, chance, image_differences, read_ranks
+from vse_workbench.claims.ranks import Reached, chance_of, image_differences, read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
 from vse_workbench.claims.verdict import (
     MEASURED,
@@ -31,9 +31,9 @@ from vse_workbench.claims.verdict import (
     POINTS,
     PREMISE,
     WITHDRAWN,
-    decided,
     open_sides,
     p_value,
+    verdict_word,
 )
 
 DRAWN = " on drawn scenes"  # after a word whose runs were not of photographs
@@ -82,10 +82,18 @@ class Judgement:
 
 
 def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
-    """All claims on all their datasets; p values are corrected over those that were judged."""
-    codes = carried_codes(runs_again(kept))
+    """Judge all claims on all their datasets; p values are corrected over those that were judged.
+
+    Args:
+        ledger: the claims.
+        kept: the runs that there are.
+
+    Returns:
+        A judgement for each claim and dataset, in the order of claims.yaml.
+    """
+    codes = equal_codes(find_reruns(kept))
     cells = [
-        _judged(ledger, Judgement(name, claim, dataset), kept, codes)
+        _judge(ledger, Judgement(name, claim, dataset), kept, codes)
         for name, claim in ledger.claims.items()
         for dataset in claim.datasets
     ]
@@ -93,44 +101,56 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
     # Benjamini and Hochberg (1995): of those at or below LEVEL at most LEVEL are false discoveries
     values = stats.false_discovery_control([p for *_, p in judged]) if judged else ()
     for (cell, effect, _), p in zip(judged, values, strict=True):
-        region, interest = cell.claim.region, POINTS * len(ledger.signs(cell.claim))
-        cell.corrected, cell.family = float(p), len(judged)
-        cell.word = decided(effect.mean, effect.low, effect.high, p, region, interest)
+        region = cell.claim.region
+        interest = POINTS * len(ledger.signs(cell.claim))
+        cell.corrected = float(p)
+        cell.family = len(judged)
+        cell.word = verdict_word(effect.mean, effect.low, effect.high, p, region, interest)
         open_ones = open_sides(cell.word, effect.mean, region)
         if any(_is_at_edge(ledger, cell.used[side][0]) for side in open_ones):
             cell.word = NOT_CONVERGED
     return cells
 
 
-def _judged(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgement:
+def _judge(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> Judgement:
     """One claim on one dataset before the correction: `undecided` where it has a p value."""
-    claim, paper = cell.claim, ledger.published(cell.claim)
+    claim = cell.claim
+    paper = ledger.published(cell.claim)
     cell.published = paper[0] - paper[1] if paper else None
     cell.is_drawn = ledger.datasets[cell.dataset].drawn
     if claim.withdrawn:
-        cell.word, cell.notes = WITHDRAWN, [claim.withdrawn]
+        cell.word = WITHDRAWN
+        cell.notes = [claim.withdrawn]
     elif not is_tried(ledger, claim, cell.dataset):
-        cell.word, cell.notes = PREMISE, unmet(ledger, claim, cell.dataset)
+        cell.word = PREMISE
+        cell.notes = unmet_premises(ledger, claim, cell.dataset)
     else:
-        _counted_runs(ledger, cell, kept, codes)
+        _count_runs(ledger, cell, kept, codes)
     if cell.used[0]:
         _measure(ledger, cell, kept)
     return cell
 
 
-def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> None:
+def _count_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> None:
     """Give a cell the runs of the newest state that has all seeds of both sides, or say what is
     lacking under the newest one."""
-    claim, notes = cell.claim, list[str]()
-    signs, sides, seeds = ledger.signs(claim), (claim.first, claim.second), seeds_of(ledger, claim)
+    claim = cell.claim
+    notes = list[str]()
+    signs = ledger.signs(claim)
+    sides = (claim.first, claim.second)
+    seeds = seeds_of(ledger, claim)
     for state in reversed(kept.states or [State("", frozenset())]):
         keys = keys_of(state, codes)
-        here = [row for row in kept.rows
-                if row.dataset == cell.dataset and key_of(row, codes) in keys]  # fmt: skip
+        here = [
+            row for row in kept.rows if row.dataset == cell.dataset and key_of(row, codes) in keys
+        ]
         runs = {(row.setting, row.seed): row for row in here if signs.keys() <= row.figures.keys()}
         lost = {side: [seed for seed in seeds if (side, seed) not in runs] for side in sides}
-        lacking = [f"{side} lacks {claim.measure} of seeds {listing(missing, 20)}"
-                   for side, missing in lost.items() if missing]  # fmt: skip
+        lacking = [
+            f"{side} lacks {claim.measure} of seeds {listing(missing, 20)}"
+            for side, missing in lost.items()
+            if missing
+        ]
         first, second = ([runs[side, s] for s in seeds if s not in lost[side]] for side in sides)
         if len({row.corpus for row in (*first, *second)}) > 1:
             lacking.append("the sides have no corpus in common")
@@ -150,9 +170,12 @@ def _counted_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> 
 
 def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     """The numbers of a cell that has its runs, and its word where that needs no correction."""
-    signs, used = ledger.signs(cell.claim), [*cell.used[0], *cell.used[1]]
-    values = [[sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
-              for side in cell.used]  # fmt: skip
+    signs = ledger.signs(cell.claim)
+    used = [*cell.used[0], *cell.used[1]]
+    values = [
+        [sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
+        for side in cell.used
+    ]
     reached = [[_reached(row, kept) for row in side] for side in cell.used]
     by_image = image_differences(list(zip(*reached, strict=True)), signs)
     q = 0.0 if by_image is None else shared_deviation(by_image) / math.sqrt(by_image.shape[1])
@@ -162,15 +185,21 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     cell.has_share = _is_clear_of_chance(cell, reached[1], signs)
     cell.found = over_seeds(cell.differences, q)
     collapsed = [row for row in used if row.outcome == COLLAPSED]
-    early, untrained = [row for row in used if not row.has_converged], _untrained(ledger, cell)
-    cell.notes += [*_endings([*collapsed, *early]), *_edges(ledger, used), *_own(ledger, cell)]
+    early = [row for row in used if not row.has_converged]
+    untrained = _untrained_side(ledger, cell)
+    cell.notes += [
+        *_endings([*collapsed, *early]),
+        *_edges(ledger, used),
+        *_setting_notes(ledger, cell),
+    ]
     if early or len(collapsed) == len(used):
         cell.word = NOT_CONVERGED if early else COLLAPSED
     elif untrained:
         cell.word = NOT_COMPARABLE
         cell.notes.append(untrained)
     else:
-        cell.word, cell.p = "undecided", p_value(cell.differences, q, cell.claim.region)
+        cell.word = "undecided"
+        cell.p = p_value(cell.differences, q, cell.claim.region)
 
 
 def _reached(row: Row, kept: Kept) -> Reached:
@@ -185,15 +214,16 @@ def _is_clear_of_chance(cell: Judgement, second: Sequence[Reached], signs: Itera
     if any(row.outcome == COLLAPSED for row in cell.used[1]):
         return False
     known = next((ranks for _, ranks in second if ranks), None)
-    random = chance(known, signs) if known else None
+    random = chance_of(known, signs) if known else None
     return random is None or (cell.levels is not None and cell.levels[1] >= CLEAR * random)
 
 
-def _untrained(ledger: Ledger, cell: Judgement) -> str:
+def _untrained_side(ledger: Ledger, cell: Judgement) -> str:
     """Which of two settings of a model did not train, as text; "" for none, and where the paper
     says so of its own."""
-    sides, paper = (cell.claim.first, cell.claim.second), ledger.published(cell.claim)
-    if len({resolved(ledger, side).model for side in sides}) > 1:
+    sides = (cell.claim.first, cell.claim.second)
+    paper = ledger.published(cell.claim)
+    if len({resolved_setting(ledger, side).model for side in sides}) > 1:
         return ""
     rows = [*cell.used[0], *cell.used[1]]
     name = next((key for key in LEVELS if all(key in row.figures for row in rows)), None)
@@ -220,8 +250,11 @@ def _endings(rows: Iterable[Row]) -> list[str]:
 def _edges(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
     """Settings whose search chose the first or the last of its factors: others may be better."""
     settings = {row.setting: row for row in rows}
-    return [f"{name}: its search ended at its edge, factor {row.factor:g}"
-            for name, row in settings.items() if _is_at_edge(ledger, row)]  # fmt: skip
+    return [
+        f"{name}: its search ended at its edge, factor {row.factor:g}"
+        for name, row in settings.items()
+        if _is_at_edge(ledger, row)
+    ]
 
 
 def _is_at_edge(ledger: Ledger, row: Row) -> bool:
@@ -229,7 +262,7 @@ def _is_at_edge(ledger: Ledger, row: Row) -> bool:
     return len(factors) > 1 and row.factor in (factors[0], factors[-1])
 
 
-def _own(ledger: Ledger, cell: Judgement) -> list[str]:
+def _setting_notes(ledger: Ledger, cell: Judgement) -> list[str]:
     """What claims.yaml notes of the settings."""
     sides = cell.claim.first, cell.claim.second
     notes = [(side, ledger.settings[side].note) for side in sides]

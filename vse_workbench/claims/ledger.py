@@ -15,8 +15,16 @@ from pipeline.runtime.section import Count, Name, Positive, Section, one_of
 from pipeline.runtime.yaml_text import read_yaml
 
 # of models of retrieval, what their metrics files have beside, and of models of phrases
-BESIDE = ("separation", "correlation", "in_shortlist.i2t", "in_shortlist.t2i",
-          "hubs.i2t.none", "hubs.i2t.ten", "hubs.t2i.none", "hubs.t2i.ten")  # fmt: skip
+BESIDE = (
+    "separation",
+    "correlation",
+    "in_shortlist.i2t",
+    "in_shortlist.t2i",
+    "hubs.i2t.none",
+    "hubs.i2t.ten",
+    "hubs.t2i.none",
+    "hubs.t2i.ten",
+)
 PHRASE_FIGURES = ("phrases.r1", "phrases.r5", "phrases.r10", "phrases.map")
 FEATURES = "features"  # as a criterion: figures of what a model is given
 FIGURES = (*(".".join(column.keys) for column in COLUMNS), *BESIDE, *PHRASE_FIGURES)
@@ -114,7 +122,8 @@ class Ledger(Section):
 
     def published(self, claim: Claim) -> list[float]:
         """The paper's measure of first and second setting; [] for a claim without figures."""
-        signs, paper = self.signs(claim).values(), claim.published
+        signs = self.signs(claim).values()
+        paper = claim.published
         sides = [paper.first, paper.second] if paper else []
         return [sum(s * value for s, value in zip(signs, side, strict=True)) for side in sides]
 
@@ -132,36 +141,73 @@ def read_ledger(path: Path = Path("claims.yaml")) -> Ledger:
     return ledger
 
 
-def resolved(ledger: Ledger, name: str) -> Setting:
-    """A setting with all that its bases give it: no base, a model, a criterion, seeds."""
+def resolved_setting(ledger: Ledger, name: str) -> Setting:
+    """A setting with all that its bases give it.
+
+    Args:
+        ledger: the claims.
+        name: of the setting.
+
+    Returns:
+        A setting without a base, with a model, a criterion and seeds.
+    """
     setting = ledger.settings[name]
-    base = resolved(ledger, setting.base) if setting.base else Setting(seeds=ledger.seeds)
+    base = resolved_setting(ledger, setting.base) if setting.base else Setting(seeds=ledger.seeds)
     fields = {key: getattr(setting, key) for key in setting.model_fields_set - {"base"}}
     fields |= {"set": base.set | setting.set, "has": base.has | setting.has}
     return base.model_copy(update=fields)
 
 
 def seeds_of(ledger: Ledger, claim: Claim) -> list[int]:
-    """The seeds that judge a claim: those of both its settings."""
-    first, second = (resolved(ledger, side).seeds for side in (claim.first, claim.second))
+    """The seeds that judge a claim: those of both its settings.
+
+    Args:
+        ledger: the claims.
+        claim: one of them.
+
+    Returns:
+        In the order of the first setting.
+    """
+    first, second = (resolved_setting(ledger, side).seeds for side in (claim.first, claim.second))
     return [seed for seed in first if seed in second]
 
 
 def factors_of(ledger: Ledger, name: str) -> list[float]:
-    """What the keys of a setting's search are multiplied by; [1.0]: it has no search."""
-    return ledger.search.factors if resolved(ledger, name).model in ledger.search.keys else [1.0]
+    """What the keys of a setting's search are multiplied by.
+
+    Args:
+        ledger: the claims.
+        name: of the setting.
+
+    Returns:
+        The factors; [1.0] for a setting without a search.
+    """
+    return (
+        ledger.search.factors
+        if resolved_setting(ledger, name).model in ledger.search.keys
+        else [1.0]
+    )
 
 
-def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
-    """The premises of a claim that a dataset, or a setting on it, lacks, a line each. A premise of
-    settings holds for those of them that say what they have."""
+def unmet_premises(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
+    """The premises of a claim that a dataset, or a setting on it, lacks. A premise of settings
+    holds for those of them that say what they have.
+
+    Args:
+        ledger: the claims.
+        claim: one of them.
+        dataset: where it would be tried.
+
+    Returns:
+        A line for each; [] where it can be tried.
+    """
     lacking = dict[str, None]()
-    own = {side: resolved(ledger, side).has for side in (claim.first, claim.second)}
+    own = {side: resolved_setting(ledger, side).has for side in (claim.first, claim.second)}
     for key, need in claim.needs.items():
-        there = {side: has[key] for side, has in own.items() if key in has}
-        if len(there) < len(own) and (key in ledger.datasets[dataset].has or not there):
-            there[dataset] = ledger.datasets[dataset].has.get(key, "none")
-        for name, actual in there.items():
+        actuals = {side: has[key] for side, has in own.items() if key in has}
+        if len(actuals) < len(own) and (key in ledger.datasets[dataset].has or not actuals):
+            actuals[dataset] = ledger.datasets[dataset].has.get(key, "none")
+        for name, actual in actuals.items():
             is_number = isinstance(need, int) and isinstance(actual, int)
             if int(actual) < int(need) if is_number else actual != need:
                 lacking[f"needs {key} {need}, {name} has {actual}"] = None
@@ -169,8 +215,17 @@ def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
 
 
 def is_tried(ledger: Ledger, claim: Claim, dataset: str) -> bool:
-    """Whether runs of a claim count on a dataset: it is not withdrawn, and its premises are met."""
-    return not claim.withdrawn and not unmet(ledger, claim, dataset)
+    """Whether runs of a claim count on a dataset: it is not withdrawn, and its premises are met.
+
+    Args:
+        ledger: the claims.
+        claim: one of them.
+        dataset: one of the file's.
+
+    Returns:
+        True where they count.
+    """
+    return not claim.withdrawn and not unmet_premises(ledger, claim, dataset)
 
 
 def setting_params(
@@ -182,8 +237,24 @@ def setting_params(
     factor: float = 1.0,
 ) -> dict[str, Any]:
     """The params.yaml of a setting: defaults, the dataset's recipe and values, the setting's, the
-    dataset's `over`, the factor of the search."""
-    setting, where = resolved(ledger, name), ledger.datasets[dataset]
+    dataset's `over`, the factor of the search.
+
+    Args:
+        ledger: the claims.
+        name: of the setting.
+        dataset: on which it runs.
+        defaults: values of every key.
+        recipes: the folder of the recipes.
+        factor: of the search; 1: the setting as it is.
+
+    Returns:
+        Nested values of every key.
+
+    Raises:
+        WorkbenchError: a key that params.yaml does not have.
+    """
+    setting = resolved_setting(ledger, name)
+    where = ledger.datasets[dataset]
     params = copy.deepcopy(dict(defaults))
     if where.recipe is not None:
         params = merge(params, read_recipe(recipes, where.recipe).settings)
@@ -203,7 +274,8 @@ def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
         if shared in params.get("training", ()):  # the model's own value of it
             params[section]["training"].setdefault(shared)
         for part in key.split("."):
-            holder, index = node, int(part) if isinstance(node, list) else part
+            holder = node
+            index = int(part) if isinstance(node, list) else part
             node = holder[index]
         holder[index] = value
     except (KeyError, IndexError, TypeError, ValueError):
@@ -217,7 +289,8 @@ def _problems(ledger: Ledger) -> Iterator[str]:
         if not (setting.base or setting.model):
             yield f"settings.{name}: no model"
     for dataset, where in ledger.datasets.items():
-        if strange := where.over.keys() - ledger.settings.keys() - {ALL}:
+        strange = where.over.keys() - ledger.settings.keys() - {ALL}
+        if strange:
             yield f"datasets.{dataset}.over: {listing(sorted(strange))}: no such setting"
     for name, claim in ledger.claims.items():
         named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
@@ -231,7 +304,8 @@ def _problems(ledger: Ledger) -> Iterator[str]:
 def _claim_problems(ledger: Ledger) -> Iterator[str]:
     """What is wrong with claims whose settings, measures and datasets are there."""
     for name, claim in ledger.claims.items():
-        if len(seeds := seeds_of(ledger, claim)) < 2:
+        seeds = seeds_of(ledger, claim)
+        if len(seeds) < 2:
             alone = listing(seeds) or "none"
             yield f"claims.{name}: seed {alone} alone is of both settings; an interval needs two"
         sizes = [key for key in ("at_least", "within", "at_most") if getattr(claim, key)]
@@ -239,6 +313,7 @@ def _claim_problems(ledger: Ledger) -> Iterator[str]:
             yield f"claims.{name}: {listing(sizes)}: one of them at most"
         wanted = len(ledger.measures[claim.measure])
         for side in ("first", "second") if claim.published else ():
-            if (count := len(getattr(claim.published, side))) != wanted:
+            count = len(getattr(claim.published, side))
+            if count != wanted:
                 text = f"{count} figures; measure {claim.measure} has {wanted}"
                 yield f"claims.{name}: published.{side}: {text}"

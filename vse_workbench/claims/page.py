@@ -14,7 +14,7 @@ from scipy import stats
 
 from pipeline.runtime.errors import counted
 from pipeline.scores.ranking import DIRECTIONS
-from vse_workbench.claims.carrying import ENOUGH, Again, carried_codes, runs_again
+from vse_workbench.claims.carrying import RERUNS_NEEDED, Rerun, equal_codes, find_reruns
 from vse_workbench.claims.judgement import CLEAR, DRAWN, Judgement
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger
 from vse_workbench.claims.results import Kept, Row
@@ -32,10 +32,12 @@ LABELS = [
 LEVEL_FIGURES = ("i2t.r1", "t2i.r1", "rsum")
 TOP = {"r1": 1, "r5": 5, "r10": 10}
 PUBLISHED_IMAGES = 1000  # of the papers' test splits, or more
-BEGIN, END = "<!-- claims -->\n", "<!-- /claims -->\n"  # around README's line
+# around README's line
+BEGIN = "<!-- claims -->\n"
+END = "<!-- /claims -->\n"
 
 
-def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> str:
+def claims_page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> str:
     """The document as Markdown.
 
     Args:
@@ -58,7 +60,7 @@ def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> 
     commits = dict.fromkeys(row.commit for row in rows)
     runs = {f"`{commit}`": [row for row in rows if row.commit == commit] for commit in commits}
     return ENVIRONMENT.get_template("claims.md").render(
-        sentence=sentence(ledger, cells),
+        sentence=summary_sentence(ledger, cells),
         words=words,
         summary=summary | {"all": [sum(column) for column in zip(*summary.values(), strict=True)]},
         chart=chart,
@@ -74,32 +76,58 @@ def page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: str) -> 
         notes=[cell for cell in cells if cell.found and cell.notes],
         settings=_levels(cells),
         again=_made_again(kept),
-        enough=ENOUGH,
+        enough=RERUNS_NEEDED,
         explained=(PREMISE, WITHDRAWN),
         **_example(cells),
     )
 
 
-def sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
-    """How many cells have each verdict."""
+def summary_sentence(ledger: Ledger, cells: Sequence[Judgement]) -> str:
+    """How many cells have each verdict.
+
+    Args:
+        ledger: the claims.
+        cells: those that are counted.
+
+    Returns:
+        Two sentences.
+    """
     labels = Counter(cell.label for cell in cells)
     parts = [f"{label} {labels[label]}" for label in LABELS if labels[label]]
-    tried, datasets = len({cell.name for cell in cells}), len({cell.dataset for cell in cells})
+    tried = len({cell.name for cell in cells})
+    datasets = len({cell.dataset for cell in cells})
     return (
         f"{tried} of {len(ledger.claims)} claims have a verdict on {counted(datasets, 'dataset')}. "
         f"Verdicts of {counted(len(cells), 'cell')}, each a claim on a dataset: {', '.join(parts)}."
     )
 
 
-def renewed(readme: str, ledger: Ledger, cells: Sequence[Judgement]) -> str:
-    """README with its line about the claims; unchanged where it has no markers."""
+def renewed_readme(readme: str, ledger: Ledger, cells: Sequence[Judgement]) -> str:
+    """README with its line about the claims.
+
+    Args:
+        readme: its text.
+        ledger: the claims.
+        cells: all that were judged.
+
+    Returns:
+        The text; unchanged where it has no markers.
+    """
     before, begin, rest = readme.partition(BEGIN)
-    line = fill(f"[The papers' claims](docs/claims.md): {sentence(ledger, cells)}", 120)
+    line = fill(f"[The papers' claims](docs/claims.md): {summary_sentence(ledger, cells)}", 120)
     return f"{before}{begin}\n{line}\n\n{END}{rest.partition(END)[2]}" if begin else readme
 
 
 def rows_of(ledger: Ledger, cells: Iterable[Judgement]) -> list[list[str]]:
-    """Head and a row for each cell, for a terminal."""
+    """Judgements for a terminal.
+
+    Args:
+        ledger: the claims.
+        cells: those that are shown.
+
+    Returns:
+        Head and a row for each cell.
+    """
     rows = [["claim", "dataset", "measure", "published", "difference", "", "", "verdict"]]
     for cell in cells:
         published = "no figures" if cell.published is None else f"{cell.published:+.1f}"
@@ -111,7 +139,8 @@ def rows_of(ledger: Ledger, cells: Iterable[Judgement]) -> list[list[str]]:
 def _numbers(ledger: Ledger, cell: Judgement) -> list[str]:
     """The difference with its interval; its size and p; seeds and cost; R@1 of both settings, ""
     where they have none. [] where nothing ran"""
-    if (effect := cell.found) is None or cell.levels is None:
+    effect = cell.found
+    if effect is None or cell.levels is None:
         return []
     size = _share(ledger, cell.claim, effect.mean, cell.levels[1]) if cell.has_share else []
     if cell.corrected is not None:
@@ -161,8 +190,8 @@ def _levels(cells: Sequence[Judgement]) -> list[dict[str, Any]]:
 
 def _made_again(kept: Kept) -> list[dict[str, Any]]:
     """What was made again under other code, by the two lists of code."""
-    found = dict[tuple[str, str], list[Again]]()
-    for run in runs_again(kept):
+    found = dict[tuple[str, str], list[Rerun]]()
+    for run in find_reruns(kept):
         found.setdefault((run.old.code, run.new.code), []).append(run)
     return [
         {
@@ -170,7 +199,7 @@ def _made_again(kept: Kept) -> list[dict[str, Any]]:
             "new": runs[0].new,
             "same": sum(run.is_same for run in runs),
             "all": len(runs),
-            "is_carried": old in carried_codes(runs),
+            "is_carried": old in equal_codes(runs),
         }
         for (old, _), runs in found.items()
     ]
@@ -184,6 +213,7 @@ def _example(cells: Sequence[Judgement]) -> dict[str, Any]:
         return {"example": None}
     n = len(cell.differences)
     t = float(stats.t.ppf(0.975, n - 1))
-    seeds, images = t * cell.found.s / math.sqrt(n), 1.96 * cell.found.q
+    seeds = t * cell.found.s / math.sqrt(n)
+    images = 1.96 * cell.found.q
     parts = {"t": t, "seeds": seeds, "images": images, "half": math.hypot(seeds, images)}
     return {"example": cell} | parts

@@ -15,9 +15,15 @@ TICKS = {0.0: "0"} | {s * v: f"{s * v:+g}" for v in (3, 10, 30, 100, 300) for s 
 DECIDED = ("holds", "reversed")  # their marks are filled
 
 
-def draw(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
-    """A panel for each paper, a row for each claim: the paper's difference as a diamond, the
-    measured ones with their intervals. cells: those that have an interval, at least one."""
+def draw_claims(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
+    """Draw a panel for each paper, a row for each claim: the paper's difference as a diamond, the
+    measured ones with their intervals.
+
+    Args:
+        path: the picture, .svg.
+        ledger: the claims.
+        cells: those that have an interval, at least one.
+    """
     titles = {cell.dataset: ledger.datasets[cell.dataset].title for cell in cells}
     papers = dict[str, dict[str, list[Judgement]]]()
     for cell in cells:

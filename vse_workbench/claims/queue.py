@@ -18,14 +18,14 @@ from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
 from stages.common import CODE, SOURCES
 from stages.params import default_values, find_problems, whole_type, with_defaults
-from vse_workbench.claims.carrying import ENOUGH, Codes, key_of
+from vse_workbench.claims.carrying import RERUNS_NEEDED, Codes, key_of
 from vse_workbench.claims.ledger import (
     SEARCHED,
     Claim,
     Ledger,
     factors_of,
     is_tried,
-    resolved,
+    resolved_setting,
     setting_params,
 )
 from vse_workbench.claims.results import Row, Run, chosen_factor
@@ -35,7 +35,13 @@ CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
 TRAINING = ("train@", "train_phrases@")  # how the names of stages that train begin
 # What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
 # which other criteria its scores were ranked.
-FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence", "inference.criteria")
+WITHOUT_EFFECT = (
+    "seed",
+    "runtime",
+    "evaluation.bootstrap",
+    "evaluation.confidence",
+    "inference.criteria",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +68,8 @@ class Planner:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.defaults, self.lists = default_values(), stage_lists(read_yaml(GRAPH))
+        self.defaults = default_values()
+        self.lists = stage_lists(read_yaml(GRAPH))
         self.sources = Sources(Path.cwd(), SOURCES)
         self.plan = cache(self._plan)
 
@@ -78,14 +85,25 @@ class Planner:
         return [self.plan(*pair) for pair in dict.fromkeys(compared)]
 
     def params(self, setting: str, dataset: str, factor: float = 1.0) -> dict[str, Any]:
-        """The params.yaml of a setting, with the factor of its search."""
+        """The params.yaml of a setting.
+
+        Args:
+            setting: its name.
+            dataset: on which it runs.
+            factor: of its search; 1: the setting as it is.
+
+        Returns:
+            Nested values of every key.
+        """
         return setting_params(self.ledger, setting, dataset, self.defaults, RECIPES, factor)
 
     def _plan(self, setting: str, dataset: str) -> Plan:
         """The plan of a setting; the data need not be there."""
-        entry, params = resolved(self.ledger, setting), self.params(setting, dataset)
+        entry = resolved_setting(self.ledger, setting)
+        params = self.params(setting, dataset)
         values = without_data(params)
-        if problems := "\n  ".join(find_problems(values)):
+        problems = "\n  ".join(find_problems(values))
+        if problems:
             raise WorkbenchError(f"claims.yaml, setting {setting} on {dataset}:\n  {problems}")
         with tempfile.TemporaryDirectory() as name:
             graph = Path(name, GRAPH.name)
@@ -96,20 +114,27 @@ class Planner:
         last = next((end for end in ends if end in stages), None)
         if last is None:
             raise WorkbenchError(f"claims.yaml, setting {setting}: no model {entry.model}")
-        stages = _on_the_way(stages, last)
-        free = FREE if entry.criterion != "naive" else (*FREE, "inference")
+        stages = _upstream_stages(stages, last)
+        free = WITHOUT_EFFECT if entry.criterion != "naive" else (*WITHOUT_EFFECT, "inference")
         names = _lists(stages)
         flat = dict(leaves(params))
         typed = whole_type().model_validate(with_defaults(values))
         read = {
-            stage: {key: value for key, value in flat.items()
-                    if _is_below(key, body.get("params", ())) and not _is_below(key, free)}
+            stage: {
+                key: value
+                for key, value in flat.items()
+                if _is_below(key, body.get("params", ())) and not _is_below(key, free)
+            }
             for stage, body in stages.items()
-        }  # fmt: skip
+        }
         commands = {stage: body["cmd"] for stage, body in stages.items()}  # the shortlist, say
         lists = {name: code_list(self.sources, name, self.lists[name], typed) for name in names}
-        training = {name: body for end in stages if end.startswith(TRAINING)
-                    for name, body in _on_the_way(stages, end).items()}  # fmt: skip
+        training = {
+            name: body
+            for end in stages
+            if end.startswith(TRAINING)
+            for name, body in _upstream_stages(stages, end).items()
+        }
         before = _lists(training)
         digest = fingerprint(read=read, commands=commands, criterion=entry.criterion)[:12]
         code = fingerprint(lists=list(lists.values()))[:12]
@@ -135,13 +160,13 @@ class Job:
 
 
 def without_data(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The same params.yaml, valid also where raw data and a model of words are not there."""
+    """A params.yaml that is valid also where raw data and a model of words are not there."""
     words = params["vocabulary"]
     has_model = {"vectors": "."} if words["source"] == "transformer" else {}
     return dict(params) | {"raw": ".", "vocabulary": words | has_model}
 
 
-def there(plans: Iterable[Plan]) -> list[Plan]:
+def with_data_present(plans: Iterable[Plan]) -> list[Plan]:
     """The plans whose raw data are there; those of other datasets are named and left out."""
     raw = {plan: Path(plan.params["raw"]) for plan in plans}
     lost = {plan.dataset: path for plan, path in raw.items() if not path.exists()}
@@ -150,7 +175,7 @@ def there(plans: Iterable[Plan]) -> list[Plan]:
     return [plan for plan in raw if plan.dataset not in lost]
 
 
-def queue(
+def lacking_jobs(
     ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row], codes: Codes | None = None
 ) -> list[Job]:
     """What lacks: first the searches, then the seeds. Settings that differ in their criterion alone
@@ -165,21 +190,24 @@ def queue(
     Returns:
         The jobs in their order.
     """
-    jobs, codes = list[Job](), codes or {}
+    jobs = list[Job]()
+    codes = codes or {}
     for plan in plans:
         here = (plan.setting, plan.dataset)
         key = f"{plan.digest}.{codes.get(plan.code, plan.code)}"
         matching = [row for row in rows if row.place[:2] == here and key_of(row, codes) == key]
         kept = {(row.seed, row.factor) for row in matching}
-        factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
-        seeds, chosen = resolved(ledger, plan.setting).seeds, chosen_factor(factors, matching)
+        factors = factors_of(ledger, plan.setting)
+        minutes = _minutes(ledger, plan, rows)
+        seeds = resolved_setting(ledger, plan.setting).seeds
+        chosen = chosen_factor(factors, matching)
         runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
         runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
         jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
     return sorted(jobs, key=lambda job: job.seed != SEARCHED)
 
 
-def again(
+def carrying_jobs(
     ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row], codes: Codes | None = None
 ) -> list[Job]:
     """The shortest runs that would carry rows of older code to today's: ENOUGH of each older list
@@ -194,10 +222,11 @@ def again(
     Returns:
         The jobs, the shortest first.
     """
-    codes, jobs = codes or {}, dict[tuple[str, str], dict[Run, Job]]()
+    codes = codes or {}
+    jobs = dict[tuple[str, str], dict[Run, Job]]()
     made = {row.run: row.code for row in rows}  # by the code that made it last
     for plan in plans:
-        seeds = resolved(ledger, plan.setting).seeds
+        seeds = resolved_setting(ledger, plan.setting).seeds
         for row in rows:
             older = codes.get(row.code, row.code)
             is_of_plan = row.place[:2] == (plan.setting, plan.dataset) and row.seed in seeds
@@ -209,30 +238,31 @@ def again(
     for (_, code), own in jobs.items():
         left = {run: job for run, job in own.items() if made[run] != code}
         shortest = sorted(left.values(), key=lambda job: job.minutes or 0)
-        lacking += shortest[: max(0, ENOUGH - (len(own) - len(left)))]
+        lacking += shortest[: max(0, RERUNS_NEEDED - (len(own) - len(left)))]
     return sorted(lacking, key=lambda job: job.minutes or 0)
 
 
 def _minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
     """The median of what kept runs took: of the setting, else of its model on the dataset."""
-    model = resolved(ledger, plan.setting).model
-    alike = [name for name in ledger.settings if resolved(ledger, name).model == model]
+    model = resolved_setting(ledger, plan.setting).model
+    alike = [name for name in ledger.settings if resolved_setting(ledger, name).model == model]
     near = [row for row in rows if row.dataset == plan.dataset and row.setting in alike]
     exact = [row for row in near if row.setting == plan.setting]
     return median(row.minutes for row in exact or near) if near else None
 
 
-def cost(jobs: Sequence[Job]) -> str:
+def cost_text(jobs: Sequence[Job]) -> str:
     """How long jobs take, as text."""
     known = [job.minutes for job in jobs if job.minutes is not None]
     lost = len(jobs) - len(known)
     return f"{sum(known) / 60:.1f} hours" + (f" and {lost} runs of unknown cost" if lost else "")
 
 
-def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
+def _upstream_stages(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
     """Stages from which `last` follows, and itself, by name."""
     owners = {out: name for name, stage in stages.items() for out in stage.get("outs", ())}
-    needed, ahead = dict[str, Any](), [last]
+    needed = dict[str, Any]()
+    ahead = [last]
     while ahead:
         name = ahead.pop()
         if name in needed or name == CHECK:

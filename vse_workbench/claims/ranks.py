@@ -18,7 +18,7 @@ BY_QUERY = re.compile(r"-?(?P<way>i2t|t2i|phrases)\.(?P<figure>r\d+|meanr)")
 
 
 @dataclass(frozen=True, eq=False)
-class Ranks:
+class KeptRanks:
     """By kind of query (i2t, t2i or phrases): ranks (Q,) of the best true item from 1, 0 where none
     is right, and images (Q,), numbers from 0 of what is drawn together."""
 
@@ -27,11 +27,16 @@ class Ranks:
 
 
 # The figures of a run, and its ranks, None where it made none because it collapsed.
-Reached = tuple[Mapping[str, float], Ranks | None]
+Reached = tuple[Mapping[str, float], KeptRanks | None]
 
 
-def write_ranks(path: Path, kept: Ranks) -> None:
-    """Write a compressed .npz: `i2t` and `i2t.images`, and so on."""
+def write_ranks(path: Path, kept: KeptRanks) -> None:
+    """Write a compressed .npz: `i2t` and `i2t.images`, and so on.
+
+    Args:
+        path: the file.
+        kept: ranks and images, in the smallest whole numbers that hold them.
+    """
     arrays = {way: _small(ranks) for way, ranks in kept.ranks.items()}
     arrays |= {f"{way}.images": _small(images) for way, images in kept.images.items()}
     buffer = io.BytesIO()
@@ -39,12 +44,12 @@ def write_ranks(path: Path, kept: Ranks) -> None:
     write_bytes(path, buffer.getvalue())
 
 
-def read_ranks(path: Path) -> Ranks:
+def read_ranks(path: Path) -> KeptRanks:
     """What write_ranks wrote; WorkbenchError when it is anything else."""
     try:
         with np.load(path, allow_pickle=False) as file:
             ways = [name for name in file.files if f"{name}.images" in file.files]
-            return Ranks(
+            return KeptRanks(
                 {way: file[way].astype(np.int64) for way in ways},
                 {way: file[f"{way}.images"].astype(np.int64) for way in ways},
             )
@@ -85,8 +90,16 @@ def image_differences(
     return total
 
 
-def chance(kept: Ranks, figures: Iterable[str]) -> float | None:
-    """The sum of recalls that random rankings reach; None where a figure is none of retrieval."""
+def chance_of(kept: KeptRanks, figures: Iterable[str]) -> float | None:
+    """The sum of recalls that random rankings reach (the hypergeometric distribution).
+
+    Args:
+        kept: the queries, by the images that they belong to.
+        figures: recalls of retrieval, such as i2t.r5.
+
+    Returns:
+        Percent; None where a figure is none of retrieval.
+    """
     total = 0.0
     for figure in figures:
         match = BY_QUERY.fullmatch(figure)
@@ -101,7 +114,7 @@ def chance(kept: Ranks, figures: Iterable[str]) -> float | None:
 
 
 def _values(
-    figures: Mapping[str, float], kept: Ranks | None, figure: str, match: Mapping[str, str]
+    figures: Mapping[str, float], kept: KeptRanks | None, figure: str, match: Mapping[str, str]
 ) -> Any:
     """What each query adds to a figure, (Q,); the figure itself of a run without ranks."""
     if kept is None:

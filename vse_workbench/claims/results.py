@@ -23,7 +23,7 @@ from vse_workbench.claims.ledger import (
     Ledger,
     factors_of,
     read_ledger,
-    resolved,
+    resolved_setting,
 )
 
 COLLAPSED = "collapsed"  # outcome of a run whose scores are at chance level
@@ -111,8 +111,15 @@ KEYS = tuple(field.name for field in fields(Row))[:-1]
 
 
 def chosen_factor(factors: Sequence[float], rows: Iterable[Row]) -> float | None:
-    """The factor with the best validation among runs of one setting with the seed of the search,
-    of equal ones the nearest to 1; None while some are lacking."""
+    """The factor with the best validation, of equal ones the nearest to 1.
+
+    Args:
+        factors: of the search.
+        rows: runs of one setting; those with the seed of the search count.
+
+    Returns:
+        The factor; None while some are lacking.
+    """
     if len(factors) == 1:
         return factors[0]
     rsums = {row.factor: row.val_rsum for row in rows if row.seed == SEARCHED}
@@ -122,16 +129,24 @@ def chosen_factor(factors: Sequence[float], rows: Iterable[Row]) -> float | None
 
 
 def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
-    """Raise WorkbenchError for runs with a seed that claims.yaml does not list, or with another
-    factor than the one that their search has chosen. A run that is made again under other code has
-    the search of the first one."""
+    """Refuse runs with a seed that claims.yaml does not list, or with another factor than the one
+    that their search has chosen. A run that is made again under other code has the search of the
+    first one.
+
+    Args:
+        ledger: the claims.
+        rows: of the table, in its order.
+
+    Raises:
+        WorkbenchError: the first such run, by its name.
+    """
     before = set[Run]()
     for row in rows:
         is_again = row.run in before
         before.add(row.run)
         if row.setting not in ledger.settings or row.seed == SEARCHED:
             continue
-        seeds = resolved(ledger, row.setting).seeds
+        seeds = resolved_setting(ledger, row.setting).seeds
         if row.seed in ledger.former_seeds and row.seed not in seeds:
             continue
         if row.seed not in seeds:
@@ -148,7 +163,13 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write the table, tabs between columns, figures in percent or ranks as metrics files have."""
+    """Write the table, tabs between columns, figures in percent or ranks as metrics files have
+    them.
+
+    Args:
+        path: the file.
+        rows: in their order.
+    """
     lines: list[tuple[Any, ...]] = [(*KEYS, *FIGURES)]
     for row in rows:
         figures = (row.figures.get(key, "") for key in FIGURES)
@@ -159,10 +180,12 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 def read_claims(names: tuple[str, ...]) -> tuple[Ledger, Kept, dict[str, Claim]]:
     """The ledger, what is kept of its runs, and the claims of these names, all for none.
     WorkbenchError for a name that is no claim, and as check_rows."""
-    ledger, kept = read_ledger(), read_kept()
-    if unknown := [name for name in names if name not in ledger.claims]:
-        there = f"claims: {listing(ledger.claims, 100)}"
-        raise WorkbenchError(f"no claim {listing(unknown)}", there)
+    ledger = read_ledger()
+    kept = read_kept()
+    unknown = [name for name in names if name not in ledger.claims]
+    if unknown:
+        hint = f"claims: {listing(ledger.claims, 100)}"
+        raise WorkbenchError(f"no claim {listing(unknown)}", hint)
     check_rows(ledger, kept.rows)
     return ledger, kept, {name: ledger.claims[name] for name in names or ledger.claims}
 
@@ -186,7 +209,8 @@ def read_rows(path: Path) -> list[Row]:
     try:
         rows = TypeAdapter(list[Row]).validate_python(records)
     except ValidationError as error:
-        (number, *_, column), text = error.errors()[0]["loc"], error.errors()[0]["msg"]
+        (number, *_, column) = error.errors()[0]["loc"]
+        text = error.errors()[0]["msg"]
         line = int(number) + 2  # of the file, the head is its first
         raise WorkbenchError(f"{path}, line {line}: {column}: {text}") from None
     for identity, count in Counter(row.place for row in rows).items():
@@ -197,7 +221,12 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def write_states(path: Path, states: Iterable[State]) -> None:
-    """A line for each state, the newest last: its commit, a tab, its keys."""
+    """Write a line for each state: its commit, a tab, its keys.
+
+    Args:
+        path: the file.
+        states: the newest last.
+    """
     lines = (f"{state.commit}\t{' '.join(sorted(state.keys))}\n" for state in states)
     write_text(path, "".join(lines))
 

@@ -19,14 +19,14 @@ from pipeline.runtime.process import name_user, say
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
-from vse_workbench.claims.carrying import Codes, carried_codes, runs_again
-from vse_workbench.claims.keeping import COLLAPSE, made_row
+from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns
+from vse_workbench.claims.keeping import COLLAPSE, keep_run
 from vse_workbench.claims.ledger import Ledger, read_ledger
-from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
+from vse_workbench.claims.queue import Job, Plan, Planner, cost_text, lacking_jobs
 from vse_workbench.claims.results import Kept, Row, write_rows
 
 FOLDERS = WORK / "claims"
-Listed = Callable[[Ledger, list[Plan], list[Row], Codes], list[Job]]  # queue, or again
+JobLister = Callable[[Ledger, list[Plan], list[Row], Codes], list[Job]]  # queue, or again
 SHARED = threading.Lock()  # of the stages that are no item of a model
 SOURCES = ("dvc.yaml", "models", "pipeline", "stages")
 TAIL = 6  # lines of a failed run that are printed
@@ -43,18 +43,27 @@ sys.exit(subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL))
 
 
 class Folder:
-    """A worktree at a commit, and the run that it holds."""
+    """A worktree at a commit, and the run that it holds.
+
+    Args:
+        number: of the process, from 1; the worktree lies in FOLDERS under this name.
+        commit: that is checked out.
+
+    Raises:
+        WorkbenchError: git cannot make the worktree.
+    """
 
     def __init__(self, number: int, commit: str) -> None:
-        self.path, self.commit = (FOLDERS / str(number)).resolve(), commit
+        self.path = (FOLDERS / str(number)).resolve()
+        self.commit = commit
         self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
         if not (self.path / ".git").is_file():
             add = ("worktree", "add", "--force", "--force", "--detach")
-            said("git", *add, str(self.path), commit)
-        said("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
+            run_command("git", *add, str(self.path), commit)
+        run_command("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
         name_user()
         cache = sys.executable, "-m", "dvc", "cache", "dir"
-        said(*cache, "--local", said(*cache).strip(), folder=self.path)
+        run_command(*cache, "--local", run_command(*cache).strip(), folder=self.path)
 
     @property
     def begun(self) -> str:
@@ -62,13 +71,21 @@ class Folder:
         return self.note.read_text(encoding="utf-8") if self.note.exists() else ""
 
     def run(self, job: Job, params: Mapping[str, Any]) -> tuple[int, float]:
-        """Run the stages of a job; the exit code of `dvc repro`, and the minutes of processor time.
-        One process at a time runs those before the training: the others then take them from the
-        cache."""
+        """Run the stages of a job. One process at a time runs those before the training: the others
+        then take them from the cache.
+
+        Args:
+            job: the run.
+            params: content of its params.yaml.
+
+        Returns:
+            The exit code of `dvc repro`, and the minutes of processor time.
+        """
         write_text(self.note, job.name)
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
-            link, target = self.path / value, Path(value)
+            link = self.path / value
+            target = Path(value)
             # data in the repository's folder, but not in git: raw images, a file of word vectors
             if not target.is_absolute() and target.exists() and not link.exists():
                 link.parent.mkdir(parents=True, exist_ok=True)
@@ -84,10 +101,18 @@ class Folder:
         # this Python first, which the commands of dvc.yaml call by its name
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         command = [sys.executable, "-c", GUARD, sys.executable, "-m", "dvc", "repro", *stages]
-        with open(self.log, "wb") as log, subprocess.Popen(
-            command, cwd=self.path, stdin=subprocess.PIPE, stdout=log,
-            stderr=subprocess.STDOUT, start_new_session=True, env=os.environ | {"PATH": path},
-        ) as process:  # fmt: skip
+        with (
+            open(self.log, "wb") as log,
+            subprocess.Popen(
+                command,
+                cwd=self.path,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=os.environ | {"PATH": path},
+            ) as process,
+        ):
             # not by the clock, which counts other runs: what dvc and its stages computed
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -95,17 +120,28 @@ class Folder:
 
 
 class Runs:
-    """The work of all processes; what they share changes under `changed`."""
+    """The work of all processes; what they share changes under `changed`.
+
+    Args:
+        planner: of the claims.
+        plans: of the settings that are run.
+        kept: the runs that there are; new ones are added.
+        listed: what lacks: `queue`, or `again`.
+    """
 
     def __init__(
-        self, planner: Planner, plans: list[Plan], kept: Kept, listed: Listed = queue
+        self, planner: Planner, plans: list[Plan], kept: Kept, listed: JobLister = lacking_jobs
     ) -> None:
-        self.planner, self.plans, self.kept, self.listed = planner, plans, kept, listed
-        self.codes = carried_codes(runs_again(kept))
+        self.planner = planner
+        self.plans = plans
+        self.kept = kept
+        self.listed = listed
+        self.codes = equal_codes(find_reruns(kept))
         self.changed = threading.Condition()
         self.running: set[str] = set()
         self.failed: list[str] = []
-        self.done, self.total = 0, len(self.lacking())
+        self.done = 0
+        self.total = len(self.lacking())
 
     def lacking(self) -> list[Job]:
         """What is neither kept nor failed."""
@@ -134,12 +170,23 @@ class Runs:
             with self.changed:
                 self.running.remove(job.name)
                 self.done += 1
-                left = cost(self.lacking())
+                left = cost_text(self.lacking())
                 self.changed.notify_all()
             say(f"{self.done} of {self.total}: {job.name}: {outcome}; left: {left}")
 
     def one(self, job: Job, folder: Folder) -> str:
-        """Run a job and keep its row; what came out."""
+        """Run a job and keep its row.
+
+        Args:
+            job: the run.
+            folder: in which it runs.
+
+        Returns:
+            What came out, as a line.
+
+        Raises:
+            WorkbenchError: it failed, or was started with other code or settings than today's.
+        """
         plan = job.plan
         params = self.planner.params(plan.setting, plan.dataset, job.factor or 1.0)
         runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1, "processes": 1}
@@ -150,7 +197,7 @@ class Runs:
         if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
             text = f"{job.name}: was started with other code or settings than today's: not kept"
             raise WorkbenchError(text, "run the same command: it runs what lacks today")
-        row = made_row(job, folder.path, folder.commit, minutes, bool(code), self.kept)
+        row = keep_run(job, folder.path, folder.commit, minutes, bool(code), self.kept)
         with self.changed:
             self.kept.rows.append(row)
             write_rows(self.kept.path, self.kept.rows)
@@ -159,7 +206,16 @@ class Runs:
 
 
 def run_all(runs: Runs, processes: int, commit: str) -> None:
-    """Work through the queue with several processes; WorkbenchError names what failed."""
+    """Work through the queue with several processes.
+
+    Args:
+        runs: the work.
+        processes: how many run at a time.
+        commit: that they start from.
+
+    Raises:
+        WorkbenchError: some have failed; they are named when the others are done.
+    """
     folders = [Folder(number, commit) for number in range(1, processes + 1)]
     threads = [threading.Thread(target=runs.work, args=[one], daemon=True) for one in folders]
     for thread in threads:
@@ -171,17 +227,29 @@ def run_all(runs: Runs, processes: int, commit: str) -> None:
         raise WorkbenchError(text, "mend it, then run the same command")
 
 
-def head() -> str:
+def committed_head() -> str:
     """The commit of the repository, 12 hex digits; WorkbenchError with changes of what decides
     results that are not committed."""
-    if changed := said("git", "status", "--porcelain", "--", *SOURCES).splitlines():
+    changed = run_command("git", "status", "--porcelain", "--", *SOURCES).splitlines()
+    if changed:
         files = listing(line[3:] for line in changed)
         raise WorkbenchError(f"not committed: {files}", "a kept run has a commit: git commit")
-    return said("git", "rev-parse", "--short=12", "HEAD").strip()
+    return run_command("git", "rev-parse", "--short=12", "HEAD").strip()
 
 
-def said(*command: str, folder: Path = Path()) -> str:
-    """What a command prints; WorkbenchError when it fails."""
+def run_command(*command: str, folder: Path = Path()) -> str:
+    """Run a command to its end.
+
+    Args:
+        command: program and arguments.
+        folder: in which it runs.
+
+    Returns:
+        What it prints.
+
+    Raises:
+        WorkbenchError: it fails; the last line of its error output is named.
+    """
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.splitlines() or ["no message"])[-1]

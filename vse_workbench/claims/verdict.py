@@ -17,11 +17,23 @@ from pipeline.comparison.seeds import over_seeds
 LEVEL = 0.05  # of the intervals, and of false discoveries among the decided claims
 AHEAD = (0.0, math.inf)  # region of a claim that the first setting is better
 LEAST_P = 1e-12  # smaller ones say no more
-NOT_COMPARABLE, NOT_CONVERGED, COLLAPSED = "not comparable", "not converged", "collapsed"
-PREMISE, NOT_RUN, WITHDRAWN = "premise not met", "not run", "withdrawn"
+NOT_COMPARABLE = "not comparable"
+NOT_CONVERGED = "not converged"
+COLLAPSED = "collapsed"
+PREMISE = "premise not met"
+NOT_RUN = "not run"
+WITHDRAWN = "withdrawn"
 # what a claim on a dataset comes to, best known first: with figures, and without
-MEASURED = ("holds", "reversed", "smaller", "no difference", "undecided", NOT_COMPARABLE,
-            NOT_CONVERGED, COLLAPSED)  # fmt: skip
+MEASURED = (
+    "holds",
+    "reversed",
+    "smaller",
+    "no difference",
+    "undecided",
+    NOT_COMPARABLE,
+    NOT_CONVERGED,
+    COLLAPSED,
+)
 WORDS = (*MEASURED, PREMISE, NOT_RUN, WITHDRAWN)
 POINTS = 0.5  # smallest difference of interest of a figure: 3 of rsum
 
@@ -58,7 +70,9 @@ def p_value(differences: Sequence[float], q: float, region: Region) -> float:
     return LEAST_P if beyond(least) <= 0 else 10 ** float(brentq(beyond, least, 0))
 
 
-def decided(mean: float, low: float, high: float, p: float, region: Region, interest: float) -> str:
+def verdict_word(
+    mean: float, low: float, high: float, p: float, region: Region, interest: float
+) -> str:
     """One of the first five words.
 
     Args:
@@ -82,8 +96,17 @@ def decided(mean: float, low: float, high: float, p: float, region: Region, inte
 
 
 def open_sides(word: str, mean: float, region: Region) -> set[int]:
-    """The sides (0: first, 1: second) of which a better setting might change a word: a better first
-    one raises the difference, a better second one lowers it."""
+    """The sides of which a better setting might change a word: a better first one raises the
+    difference, a better second one lowers it.
+
+    Args:
+        word: of `decided`.
+        mean: of the differences.
+        region: what the claim says of the mean.
+
+    Returns:
+        0 for the first, 1 for the second setting.
+    """
     if word == "holds":
         return {side for side, end in ((1, region[0]), (0, region[1])) if math.isfinite(end)}
     if word == "reversed":

@@ -46,7 +46,13 @@ def show_help(context: click.Context) -> None:
 
 
 class Commands(click.Group):
-    """The commands whose names begin with the word `first`, or all where it is empty."""
+    """The commands whose names begin with one word, or all.
+
+    Args:
+        first: the word; "" for all.
+        text: the help.
+        settings: of click.Group.
+    """
 
     def __init__(self, first: str, text: str, **settings: Any) -> None:
         super().__init__(

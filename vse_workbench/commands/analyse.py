@@ -19,7 +19,8 @@ from vse_workbench.analysis.discriminative import word_drops
 GROUP = "look"
 
 ANALYSES = ("separation", "correlations", "words", "curve")
-IMAGES, CAPTIONS = 100, 1000  # drawn to correlate, and to leave words out
+IMAGES = 100  # drawn to correlate
+CAPTIONS = 1000  # drawn to leave words out
 MORE = "More runs: score files, or REVISION:MODEL."
 
 
@@ -36,37 +37,49 @@ def main(
 
     Example: vse analyse vse --output analysis/vse
     """
-    wanted, params = only or ANALYSES, load_for_queries()
+    wanted = only or ANALYSES
+    params = load_for_queries()
     stage = stage_of(name, SCORING)
     if stage != "score" and set(wanted) != {"separation"}:
         kind = {"average_scores": "an average"}.get(stage, "another program's")
         raise WorkbenchError(f"{name} is {kind}: scores alone", "choose: --only separation")
     path = stage_paths(stage, ("output",), name)["output"]
-    runs = {name: str(path)} | labelled(others, name)
+    runs = {name: str(path)} | runs_by_label(others, name)
     scores = {key: load_scores(run, split) for key, run in runs.items()}
     if "words" in wanted:  # first: it refuses a model without words, and nothing is written
-        from models.base.queries import caption_embedder  # loads networks
+        from vse_workbench.search.embedder import text_embedder  # loads networks
 
-        embedder, digest = caption_embedder(name, pick_device(params.runtime.device))
+        embedder = text_embedder(name, pick_device(params.runtime.device))
         table = load_captions(stage_paths("score", ("captions",), name)["captions"])
-        if GroupFile(path).attributes.get("checkpoint_sha256") != digest:
+        if GroupFile(path).attributes.get("checkpoint_sha256") != embedder.sha256:
             text = f"{path}: not made with the weights of the checkpoint"
             raise WorkbenchError(text, OUT_OF_STEP)
-        texts, vectors = subjects.described(scores[name], table, CAPTIONS, params.seed)
+        texts, vectors = subjects.drawn_captions(scores[name], table, CAPTIONS, params.seed)
         say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
     if "separation" in wanted:
         say(artefacts.write_separation(output, scores))
     if "correlations" in wanted:
         features = stage_paths("score", ("features",), name)["features"]
-        by_label, ids = subjects.correlations(scores, features, IMAGES, params.seed)
+        by_label, ids = subjects.compute_correlations(scores, features, IMAGES, params.seed)
         say(artefacts.write_correlations(output, by_label, ids))
     if "curve" in wanted:
         say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], name))
     say(f"{name}: {', '.join(wanted)} in {output}")
 
 
-def labelled(options: tuple[str, ...], own: str) -> dict[str, str]:
-    """LABEL=RUN options as a mapping; WorkbenchError for another form or a label used twice."""
+def runs_by_label(options: tuple[str, ...], own: str) -> dict[str, str]:
+    """LABEL=RUN options as a mapping.
+
+    Args:
+        options: as given.
+        own: the model's own label, which no other run has.
+
+    Returns:
+        Runs by label.
+
+    Raises:
+        WorkbenchError: another form, or a label used twice.
+    """
     runs = dict[str, str]()
     for option in options:
         label, _, run = option.partition("=")

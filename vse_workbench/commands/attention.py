@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from models.base.registry import attention_of
+from models.attention.pictures import open_attention
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.inputs.files import Inputs
 from pipeline.report.attention import draw_attention
@@ -30,11 +30,13 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
     Example: vse attention scan --caption 'test_00000.jpg#0' --output attention.png
     """
     check_png(output)
-    attention, params = attention_of(name), load_for_queries()
+    params = load_for_queries()
     read = "images", "captions", "features", "text", "checkpoint"
     files = stage_paths("score", read, name)
-    checkpoint, inputs = read_checkpoint(files.pop("checkpoint"), name), Inputs(**files)
-    reader = attention(checkpoint, inputs, pick_device(params.runtime.device), "test")
+    checkpoint = read_checkpoint(files.pop("checkpoint"), name)
+    inputs = Inputs(**files)
+    device = pick_device(params.runtime.device)
+    reader = open_attention(name, checkpoint, inputs, device, "test")
     pair = reader(image_id or reader.image_of(caption_id), caption_id)
     path = load_images(inputs.images).set_index("image_id")["path"][pair.image_id]
     text = load_captions(inputs.captions).set_index("caption_id")["text"][caption_id]

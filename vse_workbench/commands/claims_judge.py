@@ -8,11 +8,13 @@ from pipeline.comparison.table import aligned
 from pipeline.runtime.files import write_text
 from stages.common import command
 from vse_workbench.claims.judgement import judge_claims
-from vse_workbench.claims.page import page, renewed, rows_of, sentence
+from vse_workbench.claims.page import claims_page, renewed_readme, rows_of, summary_sentence
 from vse_workbench.claims.results import read_claims
 
 GROUP = "compare"
-PAGE, CHART, README = Path("docs/claims.md"), Path("docs/claims.svg"), Path("README.md")
+PAGE = Path("docs/claims.md")
+CHART = Path("docs/claims.svg")
+README = Path("README.md")
 
 
 @command
@@ -36,9 +38,9 @@ def main(names: tuple[str, ...]) -> None:
         drawn = [cell for cell in cells if cell.found]
         CHART.unlink(missing_ok=True)
         if drawn:
-            from vse_workbench.claims.picture import draw  # loads matplotlib
+            from vse_workbench.claims.picture import draw_claims  # loads matplotlib
 
-            draw(CHART, ledger, drawn)
-        write_text(PAGE, page(ledger, cells, kept, CHART.name if drawn else ""))
-        write_text(README, renewed(README.read_text(encoding="utf-8"), ledger, cells))
-    click.echo(sentence(ledger, shown))
+            draw_claims(CHART, ledger, drawn)
+        write_text(PAGE, claims_page(ledger, cells, kept, CHART.name if drawn else ""))
+        write_text(README, renewed_readme(README.read_text(encoding="utf-8"), ledger, cells))
+    click.echo(summary_sentence(ledger, shown))

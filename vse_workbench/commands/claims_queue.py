@@ -5,8 +5,14 @@ import click
 from pipeline.comparison.table import aligned
 from pipeline.runtime.errors import counted
 from stages.common import command
-from vse_workbench.claims.carrying import carried_codes, runs_again
-from vse_workbench.claims.queue import Planner, again, cost, queue, there
+from vse_workbench.claims.carrying import equal_codes, find_reruns
+from vse_workbench.claims.queue import (
+    Planner,
+    carrying_jobs,
+    cost_text,
+    lacking_jobs,
+    with_data_present,
+)
 from vse_workbench.claims.results import read_claims
 
 GROUP = "compare"
@@ -23,8 +29,9 @@ def main(names: tuple[str, ...], carry: bool) -> None:
     Example: vse claims queue knn_sum
     """
     ledger, kept, named = read_claims(names)
-    plans, codes = there(Planner(ledger).plans(named)), carried_codes(runs_again(kept))
-    jobs = (again if carry else queue)(ledger, plans, kept.rows, codes)
+    plans = with_data_present(Planner(ledger).plans(named))
+    codes = equal_codes(find_reruns(kept))
+    jobs = (carrying_jobs if carry else lacking_jobs)(ledger, plans, kept.rows, codes)
     lines = [[job.name, "unknown" if job.minutes is None else f"{job.minutes:.1f}"] for job in jobs]
     click.echo("\n".join(aligned([["run", "minutes"], *lines])))
-    click.echo(f"{counted(len(jobs), 'run')}: {cost(jobs)}")
+    click.echo(f"{counted(len(jobs), 'run')}: {cost_text(jobs)}")

@@ -6,9 +6,15 @@ from pipeline.runtime.errors import counted
 from pipeline.runtime.lock import measuring
 from pipeline.runtime.process import say
 from stages.common import command
-from vse_workbench.claims.queue import Planner, again, cost, queue, there
+from vse_workbench.claims.queue import (
+    Planner,
+    carrying_jobs,
+    cost_text,
+    lacking_jobs,
+    with_data_present,
+)
 from vse_workbench.claims.results import State, read_claims, states_of, write_states
-from vse_workbench.claims.runs import Runs, head, run_all
+from vse_workbench.claims.runs import Runs, committed_head, run_all
 
 GROUP = "compare"
 
@@ -27,12 +33,13 @@ def main(names: tuple[str, ...], processes: int, carry: bool) -> None:
     """
     ledger, kept, named = read_claims(names)
     with measuring():
-        commit, planner = head(), Planner(ledger)
+        commit = committed_head()
+        planner = Planner(ledger)
         keys = frozenset(plan.key for plan in planner.plans(ledger.claims))
         if not kept.states or kept.states[-1].keys != keys:
             write_states(states_of(kept.path), [*kept.states, State(commit, keys)])
-        plans = there(planner.plans(named))
-        runs = Runs(planner, plans, kept, again if carry else queue)
-        say(f"{counted(runs.total, 'run')}: {cost(runs.lacking())}")
+        plans = with_data_present(planner.plans(named))
+        runs = Runs(planner, plans, kept, carrying_jobs if carry else lacking_jobs)
+        say(f"{counted(runs.total, 'run')}: {cost_text(runs.lacking())}")
         run_all(runs, processes, commit)
     say(f"{kept.path}: {counted(len(kept.rows), 'run')}")

@@ -12,7 +12,8 @@ from pipeline.runtime.process import print_json
 from stages.common import command, json_option
 
 GROUP = "compare"
-CONFIDENCE, SEED = 0.95, 0  # of the intervals; of the draws of test images
+CONFIDENCE = 0.95  # of the intervals
+SEED = 0  # of the draws of test images
 
 
 @command
@@ -41,8 +42,11 @@ def main(
     Example: vse compare metrics/vse.json metrics/two_branch.json
     """
     criteria = criterion, criterion_b or criterion
-    runs_a, runs_b = load_runs(a, model, criteria[0]), load_runs(b, model, criteria[1])
-    first, second, draw = [*runs_a.values()], [*runs_b.values()], (resamples, CONFIDENCE, SEED)
+    runs_a = load_runs(a, model, criteria[0])
+    runs_b = load_runs(b, model, criteria[1])
+    first = [*runs_a.values()]
+    second = [*runs_b.values()]
+    draw = (resamples, CONFIDENCE, SEED)
     several = len(first) + len(second) > 2
     if several and list(runs_a) != list(runs_b):
         cause = f"A has {listing(runs_a, 20)}, B has {listing(runs_b, 20)}"
@@ -51,11 +55,11 @@ def main(
         differences = differences_over_seeds(first, second, *draw)
     else:
         differences = paired_differences(first[0], second[0], *draw)
-    said = conclusion(differences)
+    text = conclusion(differences)
     if as_json:
         figures = [asdict(figure) | {"better": figure.better or None} for figure in differences]
         runs = {"a": a, "b": b, "criteria": criteria, "protocol": first[0].protocol}
-        print_json(runs | {"confidence": CONFIDENCE, "figures": figures, "conclusion": said})
+        print_json(runs | {"confidence": CONFIDENCE, "figures": figures, "conclusion": text})
         return
     click.echo(f"A: {a}, {criteria[0]}\nB: {b}, {criteria[1]}")
     click.echo(
@@ -64,4 +68,4 @@ def main(
     )
     if several:
         click.echo(f"Means of {listing(runs_a, 20)}; s: deviation over seeds, q: over images\n")
-    click.echo("\n".join([*table(differences, CONFIDENCE), "", said]))
+    click.echo("\n".join([*table(differences, CONFIDENCE), "", text]))

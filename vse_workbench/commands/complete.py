@@ -25,18 +25,27 @@ def main() -> None:
     Example: vse complete
     """
     params = Path("params.yaml")
-    values, lines = completed(read_yaml(params), default_values())
+    values, lines = with_every_key(read_yaml(params), default_values())
     if lines:
         write_text(params, rewritten(params.read_bytes().decode("utf-8"), values, str(params)))
     click.echo("\n".join(lines) or f"{params} has every key")
-    if problems := list(find_problems(values)):
+    problems = list(find_problems(values))
+    if problems:
         raise WorkbenchError(f"{params} is not valid yet:\n  " + "\n  ".join(problems), UNDO)
 
 
-def completed(
+def with_every_key(
     values: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values of a file with every key, and a line for every key that came."""
+    """The values of a params.yaml with every key.
+
+    Args:
+        values: of the file.
+        defaults: of every key.
+
+    Returns:
+        All values, and a line for every key that came.
+    """
     before = dict(values)
     for section in defaults:
         if before.get(section, ...) is None and isinstance(defaults[section], dict):

@@ -47,7 +47,7 @@ def main(
     if not FILE_NAME.fullmatch(name) or name in taken:
         text = f"a stage of dvc.yaml writes {name}.h5" if name in taken else ALLOWED_NAME
         raise WorkbenchError(f"--name {name!r}: {text}", "choose another name")
-    matrices = matrices_of(files, val, similarity)
+    matrices = paths_by_key(files, val, similarity)
     paths = stage_paths("compare", ("images", "captions"))
     corpus = Pairs(load_images(paths["images"]), load_captions(paths["captions"]))
     model = next(iter(stage_items("score")), None)
@@ -64,7 +64,7 @@ def main(
         click.echo("\n".join(described(read_results(pair[:1], pair[1:]), params.corpus_name)))
 
 
-def matrices_of(
+def paths_by_key(
     files: tuple[Path, ...], val: Path | None, similarity: Similarity | None
 ) -> dict[str, Path]:
     """What is to be read.

@@ -52,8 +52,8 @@ def main(
         if row is not None or picture is not None:
             raise WorkbenchError("--json has no rows: use it without --id and --picture")
         extra: dict[str, Any] = {"verified": inspection.verify_file(file)} if verify else {}
-        extra |= {"neighbours": inspection.neighbours(file, query)} if query is not None else {}
-        return print_json(inspection.described(file) | extra)
+        extra |= {"neighbours": inspection.nearest_ids(file, query)} if query is not None else {}
+        return print_json(inspection.file_description(file) | extra)
     if verify:
         checked = counted(inspection.verify_file(file), "dataset")
         click.echo(f"{file}: header and {checked} checked by SHA-256")
@@ -62,14 +62,22 @@ def main(
     elif row is not None:
         click.echo("\n".join(inspection.describe_row(file, row)))
     if query is not None:
-        for name, cosine in inspection.neighbours(file, query):
+        for name, cosine in inspection.nearest_ids(file, query):
             click.echo(f"{cosine:8.5f}  {printable(name)}")
     if not verify and row is None and query is None:
-        click.echo("\n".join(inspection.summary(file)))
+        click.echo("\n".join(inspection.summary_lines(file)))
 
 
 def check_id(file: FeatureFile | GroupFile, name: str) -> None:
-    """Raise WorkbenchError, which lists the nearest ids, for one that a feature file lacks."""
+    """Refuse an id that a feature file lacks.
+
+    Args:
+        file: that is looked at; one of groups has no ids to check.
+        name: the id.
+
+    Raises:
+        WorkbenchError: the file lacks it; the nearest ids are listed.
+    """
     if isinstance(file, FeatureFile) and name not in file.ids:
         near = get_close_matches(name, file.ids, n=3, cutoff=0.4)
         others = listing(map(printable, near or file.ids[:3]))
@@ -79,7 +87,16 @@ def check_id(file: FeatureFile | GroupFile, name: str) -> None:
 
 
 def draw(path: Path, name: str, picture: Path) -> None:
-    """Write the image of an id, which the images table of dvc.yaml names, with its regions."""
+    """Write the image of an id, which the images table of dvc.yaml names, with its regions.
+
+    Args:
+        path: of the regions.
+        name: the image's id.
+        picture: the PNG to write.
+
+    Raises:
+        WorkbenchError: regions without boxes, or of another corpus.
+    """
     from pipeline.corpus.tables import load_images  # these take a second to load
     from pipeline.inputs.regions import has_boxes, open_regions
     from pipeline.report.pictures import check_png, write_png

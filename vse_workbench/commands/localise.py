@@ -7,14 +7,14 @@ import click
 from models.phrases.queries import localise
 from pipeline.corpus.images import open_rgb
 from pipeline.corpus.tables import load_images
-from pipeline.report.phrases import COLOURS, with_boxes
+from pipeline.report.phrases import COLOURS, draw_boxes
 from pipeline.report.pictures import check_png, write_png
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device
-from pipeline.search.index import words_of
+from pipeline.search.index import query_words
 from stages.common import command, target
 from stages.params import load_for_queries
 
@@ -39,7 +39,8 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     Example: vse localise "a big red star" --image test_00011.jpg --output boxes.png
     """
     check_png(output)
-    words, params = words_of(phrase), load_for_queries()
+    words = query_words(phrase)
+    params = load_for_queries()
     files = stage_paths("evaluate_phrases", INPUTS, name)
     files |= stage_paths("extract_proposals", ("images", "detector"))
     files |= stage_paths("encode_phrases", ("encoder",))
@@ -55,7 +56,7 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     result = localise(name, words, picture, top, files, *chosen)
     colours = COLOURS[: len(result.boxes)]
     # the best box on top
-    write_png(with_boxes(picture, list(result.boxes[::-1]), colours[::-1], SIDE), output)
+    write_png(draw_boxes(picture, list(result.boxes[::-1]), colours[::-1], SIDE), output)
     click.echo("cosine   left    top  right bottom  colour (edges in pixels)")
     for colour, box, score in zip(colours, result.boxes, result.scores, strict=True):
         click.echo(f"{score:6.3f} {' '.join(f'{edge:6.0f}' for edge in box)}  {colour}")

@@ -48,7 +48,8 @@ def main(folder: Path, dataset: str, annotations: str | None, images: str | None
 
 def described(source: Source) -> list[str]:
     """What a reader found, a line each: remarks, images, captions, and the first pairs."""
-    images, captions = source.images, with_tokens(source.captions)
+    images = source.images
+    captions = with_tokens(source.captions)
     by_split = images["split"].value_counts()
     splits = ", ".join(f"{split} {by_split.get(split, 0):,}" for split in SPLITS)
     lines = [*source.remarks, f"images: {len(images):,} ({splits}) in {source.root}"]
@@ -73,5 +74,6 @@ def _range(numbers: "pd.Series[int]") -> str:
     """The smallest and largest of some numbers, one where they are equal."""
     if numbers.empty:
         return "0"
-    smallest, largest = numbers.min(), numbers.max()
+    smallest = numbers.min()
+    largest = numbers.max()
     return f"{smallest:,}" if smallest == largest else f"{smallest:,} to {largest:,}"

@@ -8,8 +8,8 @@ import click
 
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
-from models.base.registry import model_names
 from models.ranking import LOSSES
+from models.registry import model_names
 from pipeline.dataset import READERS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.metrics import FILES as METRICS
@@ -33,7 +33,8 @@ KINDS: dict[str, tuple[Registry, str, str]] = {
     "network": (NETWORKS, "", "dvc exp run -S image_features.model={}"),
 }
 MODEL = "model"
-GRAPH, PARAMS = "dvc.yaml", "params.yaml"
+GRAPH = "dvc.yaml"
+PARAMS = "params.yaml"
 
 
 @command

@@ -34,7 +34,8 @@ def main(name: str, settings: tuple[str, ...]) -> None:
 
     Example: vse recipe vse_2019_flickr30k -S raw=/path/to/flickr30k
     """
-    params, defaults = Path("params.yaml"), default_values()
+    params = Path("params.yaml")
+    defaults = default_values()
     shelf = next(filter(Path.is_dir, (Path("recipes"), FOLDER / "recipes")))
     recipe = Recipe(defaults, ()) if name == DEFAULTS else read_recipe(shelf, name)
     chosen = parse_settings(settings)
@@ -46,8 +47,8 @@ def main(name: str, settings: tuple[str, ...]) -> None:
     for package, more in recipe.with_installed.items():
         is_installed = find_spec(package) is not None
         changes = merge(changes, more) if is_installed else changes
-        said = f"{package} is {'installed' if is_installed else 'not installed'}: this recipe "
-        click.echo(f"{said}{'uses' if is_installed else 'does without'} {json.dumps(more)}")
+        line = f"{package} is {'installed' if is_installed else 'not installed'}: this recipe "
+        click.echo(f"{line}{'uses' if is_installed else 'does without'} {json.dumps(more)}")
     changes = merge(merge(changes, parse_settings(tuple(kept))), chosen)
     text, lines = applied(start, defaults, changes, find_problems)
     if start != params:
@@ -77,6 +78,7 @@ def _last(notes: Path, name: str) -> dict[str, Any]:
 
 def _holds(setting: str, settings: tuple[str, ...], params: Path) -> bool:
     """Whether params.yaml still says an earlier setting, and no new one is for the same key."""
-    key, values = setting.partition("=")[0], read_yaml(params)
+    key = setting.partition("=")[0]
+    values = read_yaml(params)
     replaced = any(new.partition("=")[0] == key for new in settings)
     return not replaced and merge(values, parse_settings((setting,))) == values

@@ -14,12 +14,12 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import print_json, say
 from pipeline.runtime.repeatable import pick_device
-from pipeline.search.index import SHORTLIST, lines, words_of
+from pipeline.search.index import SHORTLIST, hit_lines, query_words
 from stages.common import command, json_option, target, to_folder
 from stages.params import load_for_queries
 from vse_workbench.export.embedder import MAX_PIXELS, Embedder
 from vse_workbench.export.folder import read_folder
-from vse_workbench.search.page import page
+from vse_workbench.search.page import results_page
 from vse_workbench.search.photographs import search_folder
 from vse_workbench.search.searcher import Answer, Question, as_dict, best_model, open_searcher
 
@@ -66,7 +66,7 @@ def main(
         raise WorkbenchError("give either --model MODEL or --from FOLDER")
     began = time.perf_counter()
     if query is not None:
-        words_of(query)  # whatever is wrong with it is said before anything is loaded
+        query_words(query)  # whatever is wrong with it is said before anything is loaded
     if images is not None:
         picture = open_rgb(image, MAX_PIXELS) if image else None
         name, answer = _in_folder(folder, images, query, picture, top)
@@ -80,7 +80,8 @@ def main(
         brought = None
         if folder is not None:
             name, brought, _ = read_folder(folder)
-        name, device = name or best_model(), pick_device(params.runtime.device)
+        name = name or best_model()
+        device = pick_device(params.runtime.device)
         searcher = open_searcher(name, device, params, {}, brought)
         inference = params.inference.model_dump(exclude={"criteria"})
         question = Question(split, top, shortlist, Criterion(criterion, **inference))
@@ -94,10 +95,12 @@ def main(
     if as_json:
         print_json([as_dict(hit) for hit in answer.hits])
     else:
-        click.echo("\n".join(lines(answer.hits)))
+        click.echo("\n".join(hit_lines(answer.hits)))
     if html:
         title = image.name if image else str(query)
-        write_text(html, page(title, picture, answer.hits, f"{answer.kind}s of {scope} by {name}"))
+        write_text(
+            html, results_page(title, picture, answer.hits, f"{answer.kind}s of {scope} by {name}")
+        )
         say(f"{html}: {len(answer.hits)} results with their images")
     seconds = time.perf_counter() - began
     say(f"{name}: {answer.searched:,} {answer.kind}s of {scope} searched in {seconds:.2f} s")
@@ -110,7 +113,8 @@ def _in_folder(
     if exported is None:
         raise WorkbenchError("--images FOLDER needs --from EXPORTED", "vse export model writes it")
     source = click.get_current_context().get_parameter_source
-    if flags := [f"--{name}" for name in CORPUS if source(name) != ParameterSource.DEFAULT]:
+    flags = [f"--{name}" for name in CORPUS if source(name) != ParameterSource.DEFAULT]
+    if flags:
         raise WorkbenchError(f"{listing(flags)}: of a search in the corpus, not with --images")
     embedder = Embedder.load(exported, "auto")
     if not embedder.scores_are_products:

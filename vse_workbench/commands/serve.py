@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import click
 
-from models.base.registry import offered
+from models.registry import load_model
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -17,7 +17,8 @@ from vse_workbench.search.searcher import Searcher, open_searcher, scored_models
 
 GROUP = "look"
 
-LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
+LOCAL = ("127.0.0.1", "localhost", "::1")
+ANY = ("0.0.0.0", "::")
 
 
 @command
@@ -51,8 +52,11 @@ def main(
         cause = f"{error.name} is not installed"
         raise WorkbenchError(cause, "pip install --editable '.[serve]'") from None
     params = load_for_queries()
-    device, others = pick_device(params.runtime.device), not_searchable(params)
-    opened, searchers, pictures = dict[str, Searcher](), {}, {}
+    device = pick_device(params.runtime.device)
+    others = not_searchable(params)
+    opened = dict[str, Searcher]()
+    searchers = {}
+    pictures = {}
     for name in names or [*scored_models(), *params.rerank]:
         try:
             searchers[name] = open_searcher(name, device, params, opened)
@@ -60,16 +64,18 @@ def main(
             if names or name not in params.rerank:
                 raise
             others[name] = error.message
-        if name not in params.rerank and offered(name, "attention", "attention"):
+        if name not in params.rerank and load_model(name).attends():
             pictures[name] = AttentionPictures(searchers[name], device)
     inference = params.inference.model_dump(exclude={"criteria"})
     criteria = {name: Criterion(name, **inference) for name in single_query_criteria()}
     limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)
     with listening_at(host, port) as socket_:
-        shown, port = f"[{host}]" if ":" in host else host, socket_.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        port = socket_.getsockname()[1]
         hosts = ["*"] if host in ANY and not called else [*LOCAL, host, *called]
         server = SearchServer(searchers, pictures, criteria, limits, others)
-        if (rsum := searchers[server.best].val_rsum) is not None:
+        rsum = searchers[server.best].val_rsum
+        if rsum is not None:
             say(f"the page opens on {server.best}: the largest validation rsum ({rsum:.1f})")
         say(f"http://{shown}:{port}/ searches with {', '.join(searchers)}; Ctrl-C ends it")
         if host not in LOCAL:
@@ -84,13 +90,26 @@ def main(
 def not_searchable(params: CommonParams) -> dict[str, str]:
     """Scores without a network of their own, and why they cannot be searched with."""
     averages = params.average_scores.items()
-    why = {name: f"it averages the scores of {listing(average.members)}; search with one of these"
-           for name, average in averages}  # fmt: skip
+    why = {
+        name: f"it averages the scores of {listing(average.members)}; search with one of these"
+        for name, average in averages
+    }
     return why | dict.fromkeys(params.external, "its scores come from another program")
 
 
 def listening_at(host: str, port: int) -> socket.socket:
-    """A socket that others can connect to."""
+    """A socket that others can connect to.
+
+    Args:
+        host: address or name.
+        port: 0: any that is free.
+
+    Returns:
+        It listens already.
+
+    Raises:
+        WorkbenchError: the system refuses it.
+    """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)

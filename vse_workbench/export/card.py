@@ -13,14 +13,25 @@ WORLD = "Trained on drawn shapes: it knows their words alone and says nothing ab
 OWN = "What it knows are the words and the pictures of its training data."
 
 
-def card(
+def model_card(
     config: Mapping[str, Any],
     results: Sequence[Result],
     dataset: str,
     sizes: Mapping[str, tuple[int, int]],
     licence: str,
 ) -> str:
-    """A model card as Markdown, of config.json and the numbers of images and captions by split."""
+    """The card of an exported model.
+
+    Args:
+        config: content of its config.json.
+        results: its metrics on the test split.
+        dataset: that it was trained on.
+        sizes: numbers of images and captions by split.
+        licence: of the weights.
+
+    Returns:
+        Markdown.
+    """
     rows = [f"| {name} | {images:,} | {texts:,} |" for name, (images, texts) in sizes.items()]
     table = "\n".join(["| split | images | captions |", "|---|--:|--:|", *rows])
     files = [f"| `{entry['path']}` | `{entry['sha256']}` |" for entry in config["files"].values()]

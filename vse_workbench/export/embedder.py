@@ -7,13 +7,13 @@ from typing import Any, Self
 import numpy as np
 from PIL import Image
 
-from models.base.queries import VectorQueries, query_model
 from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.repeatable import pick_device
-from pipeline.search.index import words_of
+from pipeline.search.index import query_words
 from vse_workbench.export.folder import CONFIG, read_folder
+from vse_workbench.search.embedder import QueryEmbedder
 
 MAX_PIXELS = 100_000_000
 DEVICES = ("auto", "cpu", "cuda")
@@ -34,21 +34,37 @@ class Embedder:
 
     model: its name; sha256: the digest of weights and description; export_sha256: that of all files
     of the export; scores_are_products: whether inner products are the model's scores.
+
+    Args:
+        folder: that `vse export model` wrote.
+        device: `cpu`, `cuda`, or `auto`: cuda if there is one.
+
+    Raises:
+        WorkbenchError: no exported folder, a file that is missing or was changed, another device,
+            `cuda` where torch sees none.
     """
 
     def __init__(self, folder: Path | str, device: str = "cpu") -> None:
         if device not in DEVICES:
             raise WorkbenchError(f"device {device!r}: allowed are {', '.join(DEVICES)}")
         self.model, files, checkpoint = read_folder(Path(folder))
-        self._queries = query_model(self.model, files, checkpoint, pick_device(device))
+        self._queries = QueryEmbedder(self.model, files, checkpoint, pick_device(device))
         self.sha256 = checkpoint.sha256
         self.export_sha256 = sha256_file(Path(folder) / CONFIG)
-        self._folder, self._device = Path(folder).absolute(), device
-        self.scores_are_products = isinstance(self._queries, VectorQueries)
+        self._folder = Path(folder).absolute()
+        self._device = device
+        self.scores_are_products = self._queries.compares_vectors
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu") -> Self:
-        """The model of an exported folder, on the device `cpu`, `cuda`, or `auto`: cuda if there.
+        """The model of an exported folder.
+
+        Args:
+            folder: that `vse export model` wrote.
+            device: `cpu`, `cuda`, or `auto`: cuda if there is one.
+
+        Returns:
+            The model, ready.
 
         Raises:
             WorkbenchError: no exported folder, a file that is missing or was changed, another
@@ -85,7 +101,7 @@ class Embedder:
             WorkbenchError: one text instead of a list, an empty list, a text without any word that
                 the model knows.
         """
-        words = [words_of(text) for text in _listed(texts, (str,), "text")]
+        words = [query_words(text) for text in _listed(texts, (str,), "text")]
         return np.stack([self._queries.of_words(caption, None).vector for caption in words])
 
 

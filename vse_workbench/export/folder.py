@@ -12,12 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from models.base.queries import MADE_BY, Files
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import publish, sha256_file, write_json
 from pipeline.runtime.first_bytes import absent, shown_path, stand_in
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile, write_features
+from vse_workbench.search.embedder import PRODUCERS, Files
 
 FORMAT = 1
 CONFIG = "config.json"
@@ -38,7 +38,7 @@ AGAIN = "export it again: vse export model MODEL --output FOLDER"
 
 
 @contextmanager
-def new_content(folder: Path) -> Iterator[Path]:
+def replacing_export(folder: Path) -> Iterator[Path]:
     """An empty folder whose files take the place of an earlier export in `folder`, all at the end.
     WorkbenchError for a folder with a file that no export wrote, or one that changed since."""
     folder = folder.resolve()
@@ -62,24 +62,35 @@ def _earlier(folder: Path) -> list[Path]:
         known |= config["beside"]
         exported = [folder / CONFIG]
     except WorkbenchError:
-        known, exported = {}, []
+        known = {}
+        exported = []
     files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     exported += [path for name, path in files.items() if known.get(name) == sha256_file(path)]
-    if strange := [path.relative_to(folder) for path in paths if path not in exported]:
+    strange = [path.relative_to(folder) for path in paths if path not in exported]
+    if strange:
         text = f"holds files that no export wrote, or that changed since: {listing(strange)}"
         raise WorkbenchError(f"{folder}: {text}", "choose a new folder, or take them out")
     return exported
 
 
 def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Copy what the queries of a model need into a folder; the content of its config.json."""
+    """Copy what the queries of a model need into a folder.
+
+    Args:
+        folder: to write to, empty.
+        files: by the names that queries use.
+        checkpoint: the weights.
+
+    Returns:
+        The content of its config.json, which `finish` writes.
+    """
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
     sizes = checkpoint.description.architecture
     spare = {"image_network"} if "image_model" in sizes else set()
     spare |= set() if "state_dim" in sizes else {"token_encoder"}  # it reads words
     copies = {
         name: _copied(files[name], folder / NAMES[name])
-        for name in ("checkpoint", *MADE_BY)
+        for name in ("checkpoint", *PRODUCERS)
         if name in files and name not in spare
     }
     copies["features"] = _first_row(files["features"], folder / NAMES["features"])
@@ -88,26 +99,31 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
         copies["text"] = _copied(files["text"] / VOCABULARY, words)
     else:
         copies["text"] = _first_row(files["text"], folder / NAMES["sentences"])
-    said = checkpoint.description
+    description = checkpoint.description
     entries = {
         name: {"path": path.relative_to(folder).as_posix(), "sha256": sha256_file(path)}
         for name, path in copies.items()
     }
     return {
         "format": FORMAT,
-        "model": said.model,
+        "model": description.model,
         "checkpoint_sha256": checkpoint.sha256,
         "files": entries,
-        "architecture": dict(said.architecture),
-        "params": said.params,
-        "inputs": said.inputs,
-        "epoch": said.epoch,
-        "val_rsum": said.val_rsum,
+        "architecture": dict(description.architecture),
+        "params": description.params,
+        "inputs": description.inputs,
+        "epoch": description.epoch,
+        "val_rsum": description.val_rsum,
     }
 
 
-def finish(folder: Path, config: dict[str, Any]) -> None:
-    """Write config.json, with a digest of every file that the queries do not read, too."""
+def write_config(folder: Path, config: dict[str, Any]) -> None:
+    """Write config.json, with a digest of every file that the queries do not read, too.
+
+    Args:
+        folder: with all other files.
+        config: of `write_folder`.
+    """
     read = {entry["path"] for entry in config["files"].values()}
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     beside = {name: sha256_file(folder / name) for name in sorted(names - read)}
@@ -148,9 +164,11 @@ def _config(path: Path) -> dict[str, Any]:
     if version != FORMAT:
         raise WorkbenchError(f"{path}: format {version!r}; this version reads {FORMAT}", AGAIN)
     allowed = {*NAMES.values(), f"{NAMES['text']}/{VOCABULARY}"}  # no path out of the folder
-    if strangers := [name for name, (file, _) in places.items() if file not in allowed]:
+    strangers = [name for name, (file, _) in places.items() if file not in allowed]
+    if strangers:
         raise WorkbenchError(f"{path}: files that no export has: {listing(strangers)}", AGAIN)
-    if lost := [name for name in ("checkpoint", "features", "text") if name not in places]:
+    lost = [name for name in ("checkpoint", "features", "text") if name not in places]
+    if lost:
         raise WorkbenchError(f"{path}: does not name {listing(lost)}", AGAIN)
     return config
 

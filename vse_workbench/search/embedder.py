@@ -26,7 +26,7 @@ from pipeline.inputs.split import Captions, Images, to_device
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
-from pipeline.search.index import Index, best
+from pipeline.search.index import Index, top_rows
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 
 FILES = ("images", "captions", "features", "text", "checkpoint", "output")  # of stages.score
@@ -129,6 +129,11 @@ class QueryEmbedder:
     def sha256(self) -> str:
         """The digest of the weights and their description."""
         return self.checkpoint.sha256
+
+    @property
+    def compares_vectors(self) -> bool:
+        """Whether inner products of vectors are the model's scores."""
+        return self.model.VECTORS
 
     # ---- queries
 
@@ -248,7 +253,7 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
     candidates, scores = index.candidates(query.vector, count)
     if query.rescore is None:
         return candidates, scores
-    rows = best(scores, count)
+    rows = top_rows(scores, count)
     near = Index([candidates.ids[row] for row in rows], candidates.embeddings[rows])
     return near, query.rescore(near.ids)
 

@@ -11,12 +11,22 @@ from pipeline.report.pictures import thumbnail
 from pipeline.search.index import Hit
 
 TEMPLATES = Path(__file__).with_name("templates")
-THUMBNAIL, QUALITY = 240, 85  # the longer side in pixels; of JPEG
+THUMBNAIL = 240  # pixels of the longer side
+QUALITY = 85  # of JPEG
 
 
-def page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str) -> str:
-    """A page of hits without scripts, its pictures inside; query: the text, or the name of the
-    image file searched with; image: None for a text; about: what was searched."""
+def results_page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str) -> str:
+    """A page of hits without scripts, its pictures inside.
+
+    Args:
+        query: the text, or the name of the image file searched with.
+        image: that was searched with; None for a text.
+        hits: best first.
+        about: what was searched, with which model.
+
+    Returns:
+        The document.
+    """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,

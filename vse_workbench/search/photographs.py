@@ -11,7 +11,7 @@ from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import fingerprint
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.text import is_text, printable
-from pipeline.search.index import Hit, best
+from pipeline.search.index import Hit, top_rows
 from pipeline.storage.features import FeatureFile, write_features
 from vse_workbench.export.embedder import MAX_PIXELS, Embedder
 from vse_workbench.search.searcher import Answer
@@ -21,10 +21,21 @@ Vectors = dict[str, np.ndarray]  # by the digest of a file's path, size and time
 
 
 def search_folder(embedder: Embedder, folder: Path, vector: np.ndarray, top: int) -> Answer:
-    """The images of a folder, and of those below it, with the largest products with a vector (K,).
+    """The images of a folder, and of those below it, nearest to a vector. Hidden names are left
+    out, links to folders not followed; what else is no image that can be used is named on standard
+    error.
 
-    Hidden names are left out, links to folders not followed; what else is no image that can be used
-    is named on standard error. WorkbenchError for a folder without any image.
+    Args:
+        embedder: of the images.
+        folder: that is searched.
+        vector: (K,) of the query.
+        top: how many.
+
+    Returns:
+        The images with the largest products, best first.
+
+    Raises:
+        WorkbenchError: there is no such folder, or no image in it.
     """
     if not folder.is_dir():
         raise WorkbenchError(f"{folder}: no such folder")
@@ -39,7 +50,7 @@ def search_folder(embedder: Embedder, folder: Path, vector: np.ndarray, top: int
         raise WorkbenchError(f"{folder}: no image in it; {', '.join(FORMATS)} are read")
     paths = [str(path) for key, path in files.items() if key in vectors]
     scores = np.stack([vectors[key] for key in files if key in vectors]) @ vector
-    ranked = enumerate(best(scores, top), start=1)
+    ranked = enumerate(top_rows(scores, top), start=1)
     hits = [Hit(n, float(scores[row]), paths[row], "", paths[row]) for n, row in ranked]
     return Answer("image", len(paths), hits)
 
@@ -71,7 +82,8 @@ def _embedded(
 
 def _files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
     """The files of a folder by the keys of their vectors; why others are left out, by path."""
-    files, skipped = {}, {}
+    files = {}
+    skipped = {}
 
     def skip(error: OSError) -> None:
         skipped[str(error.filename)] = error.strerror or str(error)
@@ -82,13 +94,13 @@ def _files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
         skipped |= {str(path): "a link to a folder" for path in links}
         for path in (Path(parent, name) for name in sorted(names) if not name.startswith(".")):
             try:
-                said = path.stat()
+                status = path.stat()
             except OSError as error:
                 skip(error)
                 continue
             if is_text(str(path)):
                 relative = str(path.relative_to(folder))
-                key = fingerprint(path=relative, size=said.st_size, time=said.st_mtime_ns)
+                key = fingerprint(path=relative, size=status.st_size, time=status.st_mtime_ns)
                 files[key] = path
             else:
                 skipped[str(path)] = "its name is not UTF-8"

@@ -9,9 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.base import queries
-from models.base.queries import Files, Query
-from models.base.registry import models_with
+from models.registry import model_names
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
@@ -19,12 +17,21 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say, without_progress
 from pipeline.scores.file import SplitScores, read_scores
-from pipeline.search.built import NAME, BuiltIndexes
-from pipeline.search.index import SHORTLIST, Catalogue, Hit, Index, find_hits, read_index, words_of
+from pipeline.search.built import INDEX_FILE, BuiltIndexes
+from pipeline.search.index import (
+    SHORTLIST,
+    Catalogue,
+    Hit,
+    Index,
+    find_hits,
+    query_words,
+    read_index,
+)
 from pipeline.search.params import SearchConfig
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.groups import GroupFile
 from stages.params import CommonParams
+from vse_workbench.search.embedder import Files, Query, open_embedder, query_files, rescored
 
 NAIVE = Criterion("naive")
 
@@ -52,8 +59,8 @@ class Answer:
 def scored_models() -> dict[str, Files]:
     """The models that can be searched with and have scored the corpus, each with its files;
     WorkbenchError for none."""
-    able = models_with("queries", "queries")
-    files = {name: queries.query_files(name) for name in able}
+    able = model_names()
+    files = {name: query_files(name) for name in able}
     scored = {name: paths for name, paths in files.items() if paths["output"].is_file()}
     if not scored:
         raise WorkbenchError(f"no scores of {listing(able)}", "train one: dvc repro score@vse")
@@ -79,8 +86,16 @@ def as_dict(hit: Hit) -> dict[str, Any]:
 class Searcher:
     """A trained model with what it has scored.
 
-    `exported` are files of an exported folder, used instead of those of dvc.yaml; `wordnet` as in
-    pipeline.sentences.encoder.read_encoder; without `settings` embeddings are searched exactly.
+    Args:
+        name: of the model.
+        device: on which queries are embedded.
+        wordnet: folder of WordNet, where sentence features need it and it is not beside the
+            encoder.
+        exported: files of an exported folder, used instead of those of dvc.yaml.
+        settings: `search` of params.yaml; None: embeddings are searched exactly.
+
+    Raises:
+        WorkbenchError: the model has not scored the corpus, or its files do not belong together.
     """
 
     def __init__(
@@ -91,18 +106,33 @@ class Searcher:
         exported: Files | None = None,
         settings: SearchConfig | None = None,
     ) -> None:
-        self.name, self.wordnet = name, wordnet
-        self.model, self.files, checkpoint = queries.open_queries(name, device, exported)
+        self.name = name
+        self.wordnet = wordnet
+        self.model, self.files = open_embedder(name, device, exported)
+        checkpoint = self.model.checkpoint
         self.sha256 = checkpoint.sha256
         self.val_rsum: float | None = checkpoint.description.val_rsum
-        images, captions = load_images(self.files["images"]), load_captions(self.files["captions"])
+        images = load_images(self.files["images"])
+        captions = load_captions(self.files["captions"])
         self.catalogue = Catalogue(images, captions)
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
         self._built = None if settings is None else self._built_indexes(settings)
-        self.index, self._scores = cache(self._index), cache(self._read_scores)
+        self.index = cache(self._index)
+        self._scores = cache(self._read_scores)
 
     def of_text(self, text: str, question: Question) -> Answer:
-        """The images nearest to a text; WorkbenchError for one without any word that is known."""
+        """The images nearest to a text.
+
+        Args:
+            text: the query.
+            question: how to search.
+
+        Returns:
+            The images, best first.
+
+        Raises:
+            WorkbenchError: a text without any word that is known.
+        """
         index = self.index(question.split, "image")
         query, notes = self.text_query(text)
         return self._answer(query, index, "image", question, notes)
@@ -111,11 +141,22 @@ class Searcher:
         """What the model makes of a text, its vector among it, and notes on the words."""
         notes: list[str] = []
         with without_progress():  # the first query opens the encoder of sentences
-            query = self.model.of_words(words_of(text), self.wordnet, notes.append)
+            query = self.model.of_words(query_words(text), self.wordnet, notes.append)
         return query, notes
 
     def of_image(self, image: Image.Image, question: Question) -> Answer:
-        """The captions nearest to an RGB image; WorkbenchError for one that cannot be read."""
+        """The captions nearest to an image.
+
+        Args:
+            image: the query, RGB.
+            question: how to search.
+
+        Returns:
+            The captions, best first.
+
+        Raises:
+            WorkbenchError: a model whose image features came from a file.
+        """
         index = self.index(question.split, "caption")
         return self._answer(self.image_query(image), index, "caption", question, [])
 
@@ -137,7 +178,7 @@ class Searcher:
         if self.name not in settings.models:
             return None
         folder = stage_paths("build_index", ("output",), self.name)["output"]
-        if not (folder / NAME).is_file():
+        if not (folder / INDEX_FILE).is_file():
             build = f"build it with: dvc repro build_index@{self.name}"
             say(f"{self.name}: no index yet, all vectors are compared; {build}")
             return None
@@ -146,8 +187,9 @@ class Searcher:
     def _answer(
         self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
     ) -> Answer:
-        near, scores = queries.rescored(index, query, max(question.top, question.shortlist))
-        if len(near.ids) < (wanted := min(question.top, len(index.ids))):
+        near, scores = rescored(index, query, max(question.top, question.shortlist))
+        wanted = min(question.top, len(index.ids))
+        if len(near.ids) < wanted:
             few = f"the index found {len(near.ids)} of {wanted}; more with search.ivf_pq.probes"
             notes.append(f"{few} or search.hnsw.ef_search raised")
         if question.criterion.transductive:
@@ -160,7 +202,8 @@ class Searcher:
     ) -> np.ndarray:
         """Scores of the items of `near`, as if the query were one more of the split's queries."""
         criterion = question.criterion
-        if criterion.name not in (allowed := single_query_criteria()):
+        allowed = single_query_criteria()
+        if criterion.name not in allowed:
             text = f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
             raise WorkbenchError(text)
         stored = self._scores(question.split)
@@ -175,17 +218,30 @@ class Searcher:
 
 
 class Reranker(Searcher):
-    """The best `top` of one searcher, in the order of another, whose model scores pairs."""
+    """The best of one searcher, in the order of another, whose model scores pairs.
+
+    Args:
+        name: of the item of `rerank`.
+        first: of a model of vectors.
+        second: of a model of pairs.
+        top: how many of the first one's are ordered again.
+
+    Raises:
+        WorkbenchError: the models are not of these two kinds.
+    """
 
     def __init__(self, name: str, first: Searcher, second: Searcher, top: int) -> None:
-        kinds = [isinstance(searcher.model, queries.VectorQueries) for searcher in (first, second)]
+        kinds = [searcher.model.compares_vectors for searcher in (first, second)]
         if kinds != [True, False]:
             allowed = "a model of vectors first (vse, say) and one of pairs second (scan, say)"
             actual = f"not {first.name} and {second.name}"
             raise WorkbenchError(f"rerank.{name}: a search takes {allowed}, {actual}")
         vars(self).update(vars(first))  # its files, corpus and indexes
-        self.name, self.top, self.val_rsum = name, top, None
-        self.first, self.second = first, second
+        self.name = name
+        self.top = top
+        self.val_rsum = None
+        self.first = first
+        self.second = second
 
     def text_query(self, text: str) -> tuple[Query, list[str]]:
         query, notes = self.first.text_query(text)
@@ -212,11 +268,25 @@ def open_searcher(
     opened: dict[str, Searcher],
     exported: Files | None = None,
 ) -> Searcher:
-    """The searcher of a model, or of an item of `rerank`. opened: those there are, by name;
-    exported: files of the model in an exported folder."""
+    """The searcher of a model, or of an item of `rerank`.
+
+    Args:
+        name: of either.
+        device: on which queries are embedded.
+        params: of params.yaml.
+        opened: those there are, by name; the new one is added.
+        exported: files of the model in an exported folder.
+
+    Returns:
+        A searcher.
+
+    Raises:
+        WorkbenchError: as of `Searcher` and `Reranker`.
+    """
     if name in opened:
         return opened[name]
-    if exported or (pair := params.rerank.get(name)) is None:
+    pair = params.rerank.get(name)
+    if exported or pair is None:
         wordnet = params.sentences.tfidf.wordnet_folder
         opened[name] = Searcher(name, device, wordnet, exported, params.search)
     else:

@@ -26,12 +26,13 @@ from pipeline.search.index import Hit
 from vse_workbench.search.searcher import Answer, Question, Reranker, Searcher, as_dict
 from vse_workbench.server.attention import AttentionPictures
 from vse_workbench.server.bodies import MAX_TEXT, body_of, file_of, texts_of
-from vse_workbench.server.guard import ERRORS, Guard, explained
+from vse_workbench.server.guard import ERRORS, Guard, answer_to_error
 
 TITLE = "VSE Workbench: search"
 STATIC = Path(__file__).with_name("static")
 MAX_TOP = 200
-EXAMPLES, SHOWN = 6, 12  # captions and images of the page before the first search
+EXAMPLES = 6  # captions of the page before the first search
+SHOWN = 12  # images of it
 THUMBNAILS = 4096  # pictures that are kept, some kB each
 QUALITY = 85  # of JPEG
 T = TypeVar("T")
@@ -57,8 +58,15 @@ class Limits:
 
 
 class SearchServer:
-    """Answers requests, as the application `app`. All searchers are of one corpus; others: models
-    that cannot be searched with, and why."""
+    """Answers requests, as the application `app`.
+
+    Args:
+        searchers: by the name of their model, all of one corpus, at least one.
+        pictures: by the name of their model, of those that show where they look.
+        criteria: by name, those that rank single queries.
+        limits: of a request.
+        others: models that cannot be searched with, and why.
+    """
 
     def __init__(
         self,
@@ -68,8 +76,11 @@ class SearchServer:
         limits: Limits,
         others: Mapping[str, str],
     ) -> None:
-        self.searchers, self.pictures, self.others = searchers, pictures, others
-        self.criteria, self.limits = criteria, limits
+        self.searchers = searchers
+        self.pictures = pictures
+        self.others = others
+        self.criteria = criteria
+        self.limits = limits
         self.best = max(searchers, key=lambda name: searchers[name].val_rsum or 0.0)
         corpus = searchers[self.best].catalogue
         self.paths = dict(zip(corpus.images["image_id"], corpus.images["path"], strict=True))
@@ -77,15 +88,15 @@ class SearchServer:
         self.described = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
         # models share the processors: two at once are slower than one after the other
         self.turn = anyio.CapacityLimiter(1)
-        self.thumbnail = lru_cache(maxsize=THUMBNAILS)(partial(thumbnail, limits.pixels))
+        self.thumbnail = lru_cache(maxsize=THUMBNAILS)(partial(jpeg_thumbnail, limits.pixels))
 
     def app(self, hosts: Sequence[str]) -> Guard:
         """The application, to be called by these host names ("*": any) against DNS rebinding."""
         strict = [Depends(check_parameters)]  # of all routes but the pages
         app = FastAPI(title=TITLE, docs_url=None, redoc_url=None, dependencies=strict)
         app.mount("/static", StaticFiles(directory=STATIC), name="static")
-        app.add_route("/", partial(page, "page.html"), include_in_schema=False)
-        app.add_route("/api", partial(page, "api.html"), include_in_schema=False)
+        app.add_route("/", partial(static_page, "page.html"), include_in_schema=False)
+        app.add_route("/api", partial(static_page, "api.html"), include_in_schema=False)
         app.add_api_route("/healthz", self.health)
         app.add_api_route("/api/models", self.models)
         app.add_api_route("/api/examples", self.examples)
@@ -102,7 +113,7 @@ class SearchServer:
             shown: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {}}}}
             app.add_api_route(path, drawn, response_class=Response, responses=shown)
         for error in ERRORS:
-            app.add_exception_handler(error, explained)
+            app.add_exception_handler(error, answer_to_error)
         return Guard(app, hosts)
 
     def health(self) -> dict[str, Any]:
@@ -127,10 +138,10 @@ class SearchServer:
     def examples(self, split: Split = "test") -> dict[str, list[str]]:
         """Captions to search with and ids of images, spread evenly over a split."""
         searcher = self._searcher(None)
-        check("split", split, searcher.splits)
-        captions = spread(searcher.index(split, "caption").ids, EXAMPLES)
+        check_name("split", split, searcher.splits)
+        captions = evenly_spaced(searcher.index(split, "caption").ids, EXAMPLES)
         texts = searcher.catalogue.rows("caption", captions)["text"].tolist()
-        return {"texts": texts, "images": spread(searcher.index(split, "image").ids, SHOWN)}
+        return {"texts": texts, "images": evenly_spaced(searcher.index(split, "image").ids, SHOWN)}
 
     async def search(
         self,
@@ -141,7 +152,20 @@ class SearchServer:
         top: Top = 12,
         criterion: Ranked = "naive",
     ) -> dict[str, Any]:
-        """The images nearest to a text, or the captions nearest to an image of the corpus."""
+        """The images nearest to a text, or the captions nearest to an image of the corpus.
+
+        \f
+        Args:
+            model: its name, None for the best.
+            text: the query, or None.
+            image: id of an image of the corpus, in place of a text.
+            split: that is searched.
+            top: number of results.
+            criterion: that ranks them.
+
+        Returns:
+            The answer: `hits`, best first, and what was searched how.
+        """
         asked = self._question(model, split, top, criterion)
         return await self._found(model, self._given(text, image), asked)
 
@@ -154,23 +178,63 @@ class SearchServer:
         criterion: Ranked = "naive",
     ) -> dict[str, Any]:
         """The captions nearest to an image, the bytes of its file or a form with the file in the
-        field `image`; or the images nearest to each of {"texts": [...]}, the JSON of a batch."""
+        field `image`; or the images nearest to each of {"texts": [...]}, the JSON of a batch.
+
+        \f
+        Args:
+            request: with the body.
+            model: its name, None for the best.
+            split: that is searched.
+            top: number of results.
+            criterion: that ranks them.
+
+        Returns:
+            The answer; of a batch `answers`, one for each text.
+        """
         asked = self._question(model, split, top, criterion)
         return await self._found(model, await self._sent(request), asked)
 
     async def embed(
         self, model: Model = None, text: Text | None = None, image: Known | None = None
     ) -> dict[str, Any]:
-        """The embedding of a text, or of an image of the corpus."""
+        """The embedding of a text, or of an image of the corpus.
+
+        \f
+        Args:
+            model: its name, None for the best.
+            text: that is embedded, or None.
+            image: id of an image of the corpus, in place of a text.
+
+        Returns:
+            The `embeddings`, (1, K), with their `shape`.
+        """
         return await self._embedded(model, self._given(text, image))
 
     async def embed_sent(self, request: Request, model: Model = None) -> dict[str, Any]:
-        """The embeddings of what is sent, as to /api/search."""
+        """The embeddings of what is sent, as to /api/search.
+
+        \f
+        Args:
+            request: with the body.
+            model: its name, None for the best.
+
+        Returns:
+            The `embeddings`, a row for each text or image, with their `shape`.
+        """
         self._searcher(model)
         return await self._embedded(model, await self._sent(request))
 
     async def image(self, id: Known, side: Side = 320) -> Response:
-        """An image of the corpus, made smaller."""
+        """An image of the corpus, made smaller.
+
+        \f
+        Args:
+            id: of the image.
+            side: pixels of the longer side, at most.
+
+        Returns:
+            A JPEG file.
+        """
         path = self._path(id)
         with anyio.fail_after(self.limits.seconds):
             data = await run_sync(self.thumbnail, path, side, abandon_on_cancel=True)
@@ -179,7 +243,18 @@ class SearchServer:
     async def attention(
         self, text: Text, image: Known, model: Model = None, split: Split = "test"
     ) -> Response:
-        """Where a model that compares regions with words looks for each word of a text."""
+        """Where a model that compares regions with words looks for each word of a text.
+
+        \f
+        Args:
+            text: in its words.
+            image: id of an image of the split.
+            model: its name, None for the best.
+            split: of the image.
+
+        Returns:
+            A PNG file.
+        """
         name = self._searcher(model).name
         self._question(name, split, 1, "naive")
         if name not in self.pictures:
@@ -187,14 +262,15 @@ class SearchServer:
             raise HTTPException(404, f"model {name!r} does not show where it looks; {able} does")
         path = self._path(image)
         sheet = await self._computed(lambda: self.pictures[name].drawn(text, image, path, split))
-        return Response(encoded(sheet, "PNG"), media_type="image/png")
+        return Response(encode_image(sheet, "PNG"), media_type="image/png")
 
     async def _computed(self, work: Callable[[], T]) -> T:
         with anyio.fail_after(self.limits.seconds):
             return await run_sync(work, limiter=self.turn, abandon_on_cancel=True)
 
     async def _found(self, model: str | None, query: Given, asked: Question) -> dict[str, Any]:
-        began, searcher = time.perf_counter(), self._searcher(model)
+        began = time.perf_counter()
+        searcher = self._searcher(model)
         searches = searcher.of_text, searcher.of_image
         of_text, of_image = (partial(search, question=asked) for search in searches)
         answers: list[Answer] = await self._computed(lambda: each_of(query, of_text, of_image))
@@ -210,11 +286,13 @@ class SearchServer:
                 "kind": answer.kind,
                 "searched": answer.searched,
                 "notes": answer.notes,
-                "hits": [self._hit(hit, answer.kind, searcher.name, text, asked.split)
-                         for hit in answer.hits],
+                "hits": [
+                    self._hit(hit, answer.kind, searcher.name, text, asked.split)
+                    for hit in answer.hits
+                ],
             }
             for text, answer in zip(texts, answers, strict=True)
-        ]  # fmt: skip
+        ]
         if not isinstance(query, list):
             return common | results[0]
         named = [{"text": text} | answer for text, answer in zip(texts, results, strict=True)]
@@ -256,12 +334,12 @@ class SearchServer:
         name = self.best if model is None else model
         if name in self.others:
             raise HTTPException(404, f"model {name!r}: {self.others[name]}")
-        check("model", name, list(self.searchers))
+        check_name("model", name, list(self.searchers))
         return self.searchers[name]
 
     def _question(self, model: str | None, split: str, top: int, criterion: str) -> Question:
-        check("split", split, self._searcher(model).splits)
-        check("criterion", criterion, list(self.criteria))
+        check_name("split", split, self._searcher(model).splits)
+        check_name("criterion", criterion, list(self.criteria))
         return Question(split, top, criterion=self.criteria[criterion])
 
     def _path(self, image_id: str) -> str:
@@ -284,7 +362,19 @@ class SearchServer:
 def each_of(
     query: Given, of_text: Callable[[str], T], of_image: Callable[[Image.Image], T]
 ) -> list[T]:
-    """What is made of every text, or of the image; an error names its text of a batch."""
+    """What is made of every text, or of the image.
+
+    Args:
+        query: a text, a batch of texts, or an image yet to decode.
+        of_text: makes it of a text.
+        of_image: makes it of an image.
+
+    Returns:
+        One for each.
+
+    Raises:
+        WorkbenchError: as of these; it names its text of a batch.
+    """
     if not isinstance(query, list):
         return [of_text(query) if isinstance(query, str) else of_image(query())]
     results = []
@@ -296,8 +386,16 @@ def each_of(
     return results
 
 
-def page(name: str, _: Request) -> Response:
-    """A page of the server; it takes no parameters of its own."""
+def static_page(name: str, _: Request) -> Response:
+    """A page of the server.
+
+    Args:
+        name: of its file.
+        _: the request; a page takes no parameters of its own.
+
+    Returns:
+        The file.
+    """
     return FileResponse(STATIC / name)
 
 
@@ -313,27 +411,64 @@ def check_parameters(request: Request) -> None:
             raise HTTPException(422, f"parameter {name!r}: given {count} times")
 
 
-def spread(ids: Sequence[str], count: int) -> list[str]:
-    """Some of the ids, at equal distances."""
+def evenly_spaced(ids: Sequence[str], count: int) -> list[str]:
+    """Some of the ids, at equal distances.
+
+    Args:
+        ids: in their order.
+        count: how many, all where there are fewer.
+
+    Returns:
+        The first, and those that follow.
+    """
     count = min(count, len(ids))
     return [ids[len(ids) * number // count] for number in range(count)]
 
 
-def check(kind: str, name: str, there: Sequence[str]) -> None:
-    """404 for a name that is not there."""
+def check_name(kind: str, name: str, there: Sequence[str]) -> None:
+    """Refuse a name that is not there.
+
+    Args:
+        kind: what it names, for the message.
+        name: as given.
+        there: the names that there are.
+
+    Raises:
+        HTTPException: 404.
+    """
     if name not in there:
         raise HTTPException(404, f"{kind} {name[:100]!r}: there are {listing(there)}")
 
 
-def thumbnail(pixels: int, path: str, side: int) -> bytes:
-    """An image of at most so many pixels as a JPEG file, its longer side that long."""
+def jpeg_thumbnail(pixels: int, path: str, side: int) -> bytes:
+    """An image of the corpus as a small JPEG file.
+
+    Args:
+        pixels: that it may have at most.
+        path: its file.
+        side: pixels of the longer side.
+
+    Returns:
+        The bytes of the file.
+
+    Raises:
+        WorkbenchError: the file is no image, or has more pixels.
+    """
     image = open_rgb(path, pixels)
     image.thumbnail((side, side))
-    return encoded(image, "JPEG")
+    return encode_image(image, "JPEG")
 
 
-def encoded(image: Image.Image, kind: str) -> bytes:
-    """An RGB image as the bytes of a file."""
+def encode_image(image: Image.Image, kind: str) -> bytes:
+    """An image as the bytes of a file.
+
+    Args:
+        image: RGB.
+        kind: JPEG or PNG.
+
+    Returns:
+        The bytes.
+    """
     buffer = io.BytesIO()
     image.save(buffer, kind, quality=QUALITY)
     return buffer.getvalue()

@@ -6,10 +6,11 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from models.base.registry import attention_of
+from models.attention.pictures import open_attention
+from pipeline.attention.reader import AttentionReader
 from pipeline.inputs.files import Inputs
 from pipeline.report.attention import draw_attention
-from pipeline.search.index import words_of
+from pipeline.search.index import query_words
 from pipeline.storage.checkpoint import read_checkpoint
 from vse_workbench.search.searcher import Searcher
 
@@ -17,15 +18,37 @@ INPUTS = ("images", "captions", "features", "text")
 
 
 class AttentionPictures:
-    """A model that compares regions with words, with a reader for each split that is asked for."""
+    """A model that compares regions with words, with a reader for each split that is asked for.
+
+    Args:
+        searcher: of the model.
+        device: on which it computes.
+    """
 
     def __init__(self, searcher: Searcher, device: torch.device) -> None:
-        files, opened = searcher.files, attention_of(searcher.name)
+        files = searcher.files
         inputs = Inputs(**{name: files[name] for name in INPUTS})
         checkpoint = read_checkpoint(files["checkpoint"], searcher.name)
-        self.reader = cache(lambda split: opened(checkpoint, inputs, device, split))
+
+        def open_split(split: str) -> AttentionReader:
+            return open_attention(searcher.name, checkpoint, inputs, device, split)
+
+        self.reader = cache(open_split)
 
     def drawn(self, text: str, image_id: str, path: Path | str, split: str) -> Image.Image:
-        """The image for every word of the text, lit where the model looks."""
-        pair = self.reader(split).of_words(image_id, words_of(text))
+        """The image for every word of a text, lit where the model looks.
+
+        Args:
+            text: in its words.
+            image_id: of the split.
+            path: the image's file.
+            split: of the corpus.
+
+        Returns:
+            A sheet.
+
+        Raises:
+            WorkbenchError: the split does not have the image, or the text no word.
+        """
+        pair = self.reader(split).of_words(image_id, query_words(text))
         return draw_attention(pair, path, text)

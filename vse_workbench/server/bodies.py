@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.runtime.errors import WorkbenchError
 
-MAX_TEXT, MAX_TEXTS = 2000, 100  # characters of a query, queries of a batch
+MAX_TEXT = 2000  # characters of a query
+MAX_TEXTS = 100  # queries of a batch
 MAX_HEAD = 4000  # bytes of the headers of a form's file
 UNKNOWN = {"extra_forbidden": "allowed is texts"}
 CLOSE = {"Connection": "close"}  # the rest of a body that is not read
@@ -30,13 +31,26 @@ class Batch(BaseModel):
 
 
 async def body_of(request: Request, limit: int, seconds: float) -> bytes:
-    """The body of a request; 413 as soon as it is known to be larger than the limit in bytes, 408
-    where it does not arrive in time."""
+    """The body of a request.
+
+    Args:
+        request: whose body is read.
+        limit: bytes that it may have.
+        seconds: within which it must arrive.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        HTTPException: 413 as soon as it is known to be larger, 408 where it does not arrive in
+            time.
+    """
     too_large = HTTPException(413, f"a request may have {limit / 1e6:g} MB", CLOSE)
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > limit:
         raise too_large
-    parts, size = [], 0
+    parts = []
+    size = 0
     with anyio.move_on_after(seconds) as waiting:
         async for part in request.stream():
             size += len(part)
@@ -62,7 +76,18 @@ def texts_of(body: bytes) -> list[str]:
 
 def file_of(body: bytes, content_type: str) -> bytes:
     """The bytes of an image: the body, or the one file of a multipart form (RFC 7578), cut at its
-    boundary, so that a hostile one costs no more than its size. WorkbenchError for other forms."""
+    boundary, so that a hostile one costs no more than its size.
+
+    Args:
+        body: of a request.
+        content_type: of its header.
+
+    Returns:
+        The bytes of the file.
+
+    Raises:
+        WorkbenchError: another form.
+    """
     if not content_type.strip().lower().startswith("multipart/"):
         return body
     described = Message()

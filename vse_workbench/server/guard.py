@@ -38,10 +38,16 @@ log = logging.getLogger("uvicorn.error")
 
 
 class Guard:
-    """An application behind its headers and the host names by which it may be called ("*": any)."""
+    """An application behind its headers and the host names by which it may be called.
+
+    Args:
+        app: that answers.
+        hosts: names, in any case of letters; "*": any.
+    """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        self.app, self.hosts = app, {host.lower() for host in hosts}
+        self.app = app
+        self.hosts = {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, by the protocol ASGI."""
@@ -58,7 +64,7 @@ class Guard:
         name = HOST.fullmatch(host)
         if "*" not in self.hosts and (name is None or name[1].lower() not in self.hosts):
             text = f"host {host[:100]!r} is no name of this server; vse serve --name adds one"
-            return await failure(400, text)(scope, receive, sent)
+            return await error_response(400, text)(scope, receive, sent)
         return await self.app({**scope, "method": "GET"} if head else scope, receive, sent)
 
 
@@ -76,36 +82,65 @@ class Protocol(H11Protocol):
         self.transport.close()
 
 
-def failure(status: int, text: str, headers: Any = None) -> JSONResponse:
-    """An error as one line."""
+def error_response(status: int, text: str, headers: Any = None) -> JSONResponse:
+    """An error as one line of JSON.
+
+    Args:
+        status: of HTTP.
+        text: what is wrong; control characters are made visible.
+        headers: of the answer, if any.
+
+    Returns:
+        The answer.
+    """
     return JSONResponse({"detail": " ".join(safe_lines(text).split())}, status, headers)
 
 
-async def explained(request: Request, error: Any) -> JSONResponse:
-    """The answer to an error; the traceback of a bug goes to the terminal of the server alone."""
+async def answer_to_error(request: Request, error: Any) -> JSONResponse:
+    """The answer to an error; the traceback of a bug goes to the terminal of the server alone.
+
+    Args:
+        request: that led to it.
+        error: as raised.
+
+    Returns:
+        The answer, with a status of HTTP.
+    """
     if isinstance(error, WorkbenchError):
-        return failure(400, error.message)
+        return error_response(400, error.message)
     if isinstance(error, RequestValidationError):
         faults = ((".".join(map(str, fault["loc"][1:])), fault["msg"]) for fault in error.errors())
-        return failure(422, "; ".join(f"{key or 'body'}: {why}" for key, why in faults))
+        return error_response(422, "; ".join(f"{key or 'body'}: {why}" for key, why in faults))
     if isinstance(error, TimeoutError):
-        return failure(503, "not answered in time: too much is asked of this server at once")
+        return error_response(503, "not answered in time: too much is asked of this server at once")
     if isinstance(error, ClientDisconnect):
-        return failure(400, "the request ended before its body")
+        return error_response(400, "the request ended before its body")
     if isinstance(error, HTTPException):
-        return refused(request, error)
+        return answer_to_http_error(request, error)
     log.error("%s %s", request.method, request.url.path, exc_info=error)
-    return failure(500, "an error of the server, told in its terminal")
+    return error_response(500, "an error of the server, told in its terminal")
 
 
-def refused(request: Request, error: HTTPException) -> JSONResponse:
-    """The answer to an error of HTTP: of a wrong method all that are allowed at the address."""
+def answer_to_http_error(request: Request, error: HTTPException) -> JSONResponse:
+    """The answer to an error of HTTP: of a wrong method all that are allowed at the address.
+
+    Args:
+        request: that led to it.
+        error: as raised.
+
+    Returns:
+        The answer, with the status of the error.
+    """
     path = request.url.path
     if error.status_code == 404 and error.detail == "Not Found":
-        return failure(404, f"nothing at {path[:100]!r}: / is the page, /api lists the requests")
+        return error_response(
+            404, f"nothing at {path[:100]!r}: / is the page, /api lists the requests"
+        )
     if error.status_code != 405:
-        return failure(error.status_code, error.detail, error.headers)
+        return error_response(error.status_code, error.detail, error.headers)
     routes = [route for route in request.app.routes if getattr(route, "path", "") == path]
     allowed = {method for route in routes for method in route.methods} or {"GET"}
     names = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))
-    return failure(405, f"method {request.method[:20]!r}: allowed are {names}", {"Allow": names})
+    return error_response(
+        405, f"method {request.method[:20]!r}: allowed are {names}", {"Allow": names}
+    )

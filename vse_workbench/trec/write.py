@@ -17,7 +17,7 @@ THOUSANDTHS = 1000  # qrels hold whole numbers; nDCG is the same for grades of a
 _SPECIAL = re.compile(r"[\s%]")
 
 
-def escaped(name: str) -> str:
+def escape_id(name: str) -> str:
     """An id without white space: `%20` for a blank; `urllib.parse.unquote` gives the id back."""
     return _SPECIAL.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name)
 
@@ -25,12 +25,24 @@ def escaped(name: str) -> str:
 def write_run(
     path: Path, split: SplitScores, scores: np.ndarray, way: Direction, depth: int, tag: str
 ) -> int:
-    """Write `query Q0 item rank score tag` lines, the best `depth` items of a query, 0 for all, by
-    scores (N, M) float32; how many queries have a tie among these."""
+    """Write `query Q0 item rank score tag` lines.
+
+    Args:
+        path: the file.
+        split: ids and groups of N images and M captions.
+        scores: (N, M) float32.
+        way: i2t or t2i: whose rows are the queries.
+        depth: items of a query at most, the best ones; 0 for all.
+        tag: the run's name.
+
+    Returns:
+        How many queries have a tie among their items.
+    """
     queries, items = _escaped_ids(split, way)
     groups = np.asarray(split.image_groups), np.asarray(split.caption_groups)
     own, others = groups if way == "i2t" else groups[::-1]
-    lines, tied = scores if way == "i2t" else scores.T, 0
+    lines = scores if way == "i2t" else scores.T
+    tied = 0
     with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for name, group, line in zip(queries, own, lines, strict=True):
             order = np.lexsort((others == group, -line))[: depth or None]
@@ -43,14 +55,27 @@ def write_run(
 
 
 def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
-    """Write `query 0 item 1` lines: the corpus's own pairs of images and captions."""
+    """Write `query 0 item 1` lines: the corpus's own pairs of images and captions.
+
+    Args:
+        path: the file.
+        split: ids and groups.
+        way: i2t or t2i.
+    """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     pairs = true_pairs(images, captions) if way == "i2t" else true_pairs(captions, images)
     _write_qrels(path, split, way, *pairs, np.ones(len(pairs[0]), int))
 
 
 def write_positives(path: Path, split: SplitScores, positives: Positives, way: Direction) -> None:
-    """Write `query 0 item grade` lines of extended positives, fractions in thousandths."""
+    """Write `query 0 item grade` lines of extended positives.
+
+    Args:
+        path: the file.
+        split: ids.
+        positives: of this direction; fractions are written in thousandths.
+        way: i2t or t2i.
+    """
     query, item, grades = positives.pairs
     whole = bool((grades == np.round(grades)).all())
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
@@ -64,7 +89,8 @@ def strictly_falling(scores: np.ndarray) -> np.ndarray:
         below = np.nextafter(lowered[at - 1], np.float32(-np.inf))
         while at < len(lowered) and lowered[at] >= lowered[at - 1]:
             lowered[at] = below
-            at, below = at + 1, np.nextafter(below, np.float32(-np.inf))
+            at = at + 1
+            below = np.nextafter(below, np.float32(-np.inf))
     return lowered
 
 
@@ -77,5 +103,6 @@ def _write_qrels(path: Path, split: SplitScores, way: Direction, *columns: np.nd
 
 def _escaped_ids(split: SplitScores, way: Direction) -> tuple[list[str], list[str]]:
     """The ids of the queries and of the items of a direction."""
-    images, captions = map(escaped, split.image_ids), map(escaped, split.caption_ids)
+    images = map(escape_id, split.image_ids)
+    captions = map(escape_id, split.caption_ids)
     return ([*images], [*captions]) if way == "i2t" else ([*captions], [*images])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from model_runs import DP_RNN, SCAN, SHORTLIST
+from models.scan.network import SCAN as Network
 from tiny_inputs import write_regions
 
 from models.attention.scoring import score_pairs
-from models.scan.network import SCAN as Network
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs
 

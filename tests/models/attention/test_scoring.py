@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from dp_rnn_cases import CPU, toy_split
+from models.scan.network import SCAN
 from torch.nn.functional import normalize
 
 from models.attention import scoring as pair_scoring
 from models.attention.scoring import caption_blocks, score_pairs
-from models.scan.network import SCAN
 
 IMAGES = 7
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from models.scan.attention import view as scan_view
+from models.scan.network import SCAN
 from torch.nn.functional import normalize
 
 from models.dp_rnn.attention import view as dp_rnn_view
 from models.dp_rnn.network import DPRNN
-from models.scan.attention import view as scan_view
-from models.scan.network import SCAN
 
 SIZES = {"image_dim": 5, "vocabulary_size": 9, "word_dim": 4, "dim": 6}
 R, T = 5, 4  # with padding

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from killed_training import toy_split
+from models.vse.network import VSE
 
 from models.base import scoring
 from models.base.scoring import score_vectors
-from models.vse.network import VSE
 
 
 @pytest.fixture

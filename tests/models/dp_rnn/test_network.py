@@ -5,12 +5,12 @@ import copy
 import pytest
 import torch
 from matching_cases import direction_of, slow_similarity
+from models.scan.network import SCAN
 
 from models.dp_rnn.loss import NetworksLoss
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.tower import select_early
 from models.ranking import make_loss
-from models.scan.network import SCAN
 
 LAMBDA = {"word": 4.0, "object": 9.0}
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from matching_cases import attended, unit
-
 from models.scan.network import SCAN
 
 CASES = [(direction, pooling) for direction in ("t2i", "i2t") for pooling in ("mean", "lse")]

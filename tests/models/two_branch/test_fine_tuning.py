@@ -26,7 +26,7 @@ from pipeline.storage.weights import read_weights
 from stages.check_params import main as check_params
 from vse_workbench import Embedder
 from vse_workbench.commands.export_image_network import main as export
-from vse_workbench.export.folder import finish, write_folder
+from vse_workbench.export.folder import write_config, write_folder
 
 CPU = torch.device("cpu")
 SLOW = {"training__lr": 0.0001}  # of the first phase, so that the second is better
@@ -189,7 +189,7 @@ def test_an_export_leaves_out_the_network_that_the_tuned_one_was(tuned, tmp_path
     files |= {"features": tuned / PATHS["features"], "text": tuned / SENTENCES}
     files |= {"encoder": tuned / NETWORK}  # not opened
     config = write_folder(tmp_path / "o", files, RUN.checkpoint(tuned))
-    finish(tmp_path / "o", config)
+    write_config(tmp_path / "o", config)
     assert set(config["files"]) == {"checkpoint", "features", "text", "encoder"}
     found = Embedder.load(tmp_path / "o").images([tuned / "test4.png"])
     scores = RUN.scores(tuned)

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from models.vse.network import VSE
 
 

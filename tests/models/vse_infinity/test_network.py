@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from models.vse_infinity.network import VSEInfinity, thinned
 from torch.nn import functional
 
 from models.layers.sets import POOLS
-from models.vse_infinity.network import VSEInfinity, thinned
 
 COUNTS, LENGTHS = torch.tensor([5, 1, 3, 0, 5, 4]), torch.tensor([4, 1, 3, 2, 4, 4])
 

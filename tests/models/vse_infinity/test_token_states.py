@@ -12,11 +12,12 @@ from tiny_inputs import PATHS, REGIONS, WORDS, write_tables
 pytest.importorskip("sentence_transformers", reason="the extra `text` is not installed")
 
 from models.vse_infinity.queries import embedder, queries
+
 from pipeline.corpus.tables import load_captions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.groups import GroupFile
 from stages.encode_tokens import main as encode_tokens
-from vse_workbench.export.folder import finish, read_folder, write_folder
+from vse_workbench.export.folder import read_folder, write_config, write_folder
 
 KNOWN = WORDS[:8]  # to the tokeniser: some captions have none of them
 MADE = {"output": "states.h5", "encoder": "token_encoder.h5"}
@@ -75,7 +76,7 @@ def test_a_query_equals_the_stored_caption(folder, tmp_path, exported):
     files = {"checkpoint": checkpoint.path, "token_encoder": folder / MADE["encoder"]}
     files |= MODEL.paths(folder)
     if exported:
-        finish(tmp_path, write_folder(tmp_path, files, checkpoint))
+        write_config(tmp_path, write_folder(tmp_path, files, checkpoint))
         _, files, checkpoint = read_folder(tmp_path)
     table = load_captions(folder / PATHS["captions"]).set_index("caption_id")
     texts = list(table["tokens"][scores.caption_ids])

@@ -11,11 +11,11 @@ from pipeline.evaluation.separation import separation
 from pipeline.plots.tables import (
     DEPTHS,
     as_tsv,
-    coloured,
     hub_rows,
     recall_rows,
     separation_rows,
     training_rows,
+    with_colours,
 )
 from pipeline.report.colours import COLOURS
 from pipeline.report.curve_files import Curve
@@ -60,7 +60,7 @@ def test_shares_of_hubs_are_of_all_items(split):
 
 def test_training_has_a_note_where_a_next_phase_begins_and_rows_the_colour_of_their_model():
     curve = Curve([1.0, 2.0], [3.0, 2.0], [10.0, 20.5], phases=["one", "two"])
-    rows = coloured(training_rows("m", curve), {"other": 0, "m": 1})
+    rows = with_colours(training_rows("m", curve), {"other": 0, "m": 1})
     assert [(row["epoch"], row["rsum"]) for row in rows] == [(1, 10.0), (2, 20.5)]
     assert [row["note"] for row in rows] == ["", "m: two begins"]
     assert {row["colour"] for row in rows} == {COLOURS[1]}

@@ -13,12 +13,12 @@ from pipeline.attention.pairs import PairAttention, RankedPair
 from pipeline.report.attention import (
     DARKEST,
     attention_figure,
+    attention_heat,
     draw_attention,
-    heat,
-    lit,
-    numbered,
+    draw_heatmap,
+    draw_ordered_boxes,
+    draw_weighted_boxes,
     shown_pairs,
-    weighed,
 )
 
 
@@ -50,9 +50,9 @@ def test_heat_is_the_sum_over_covering_regions_pixel_by_pixel(count, seed):
             for weight, (left, top, right, bottom) in zip(weights, boxes, strict=True):
                 if left <= x < right and top <= y < bottom:
                     slow[y, x] += weight
-    found = heat(weights, boxes, (width, height), (width, height))
+    found = attention_heat(weights, boxes, (width, height), (width, height))
     assert np.allclose(found, slow / slow.max() if slow.max() > 0 else slow, atol=1e-6)
-    doubled = heat(weights, boxes, (width, height), (2 * width, 2 * height))
+    doubled = attention_heat(weights, boxes, (width, height), (2 * width, 2 * height))
     assert np.allclose(doubled, found.repeat(2, 0).repeat(2, 1), atol=1e-6)
 
 
@@ -62,11 +62,13 @@ def test_the_image_is_light_where_a_word_attends_and_dark_elsewhere():
     for row in (0, 1):
         weights = made_pair().weights[row]
         light = DARKEST + (1 - DARKEST) * weights / weights.max()
-        pixels = np.asarray(lit(image, made_pair(), row, 80)).astype(int)
+        pixels = np.asarray(draw_heatmap(image, made_pair(), row, 80)).astype(int)
         for (x, y), share in zip(((10, 10), (60, 30)), light, strict=True):  # a pixel per region
             assert pixels[y, x] == pytest.approx(share * colour, abs=1)
         assert pixels[35, 5] == pytest.approx(DARKEST * colour, abs=1)
-    assert np.allclose(np.asarray(lit(image, made_pair(), 2, 80)), DARKEST * colour, atol=1)
+    assert np.allclose(
+        np.asarray(draw_heatmap(image, made_pair(), 2, 80)), DARKEST * colour, atol=1
+    )
 
 
 YELLOW, BLUE = np.array([255, 224, 70]), np.array([70, 60, 200])
@@ -81,15 +83,15 @@ def labels(drawn):
 def test_order_and_weights_are_drawn_by_colour(tmp_path):
     image = Image.new("RGB", (80, 40), "grey")
     image.save(tmp_path / "a.png")
-    plain = np.asarray(numbered(image, made_pair(), 320))
+    plain = np.asarray(draw_ordered_boxes(image, made_pair(), 320))
     assert (plain[40, 80] == 128).all()  # the middle of a region: no order, no number
     left_first, right_first = [[True, False], [False, True]], [[False, True], [True, False]]
     for order, expected in (([0, 1], left_first), ([1, 0], right_first)):
         pair = made_pair(order=np.array(order))
-        assert labels(np.asarray(numbered(image, pair, 320))) == expected
+        assert labels(np.asarray(draw_ordered_boxes(image, pair, 320))) == expected
     for shares, expected in (([0.9, 0.0], left_first), ([0.0, 0.9], right_first)):
         pair = made_pair(region_weights=np.array(shares, np.float32))
-        assert labels(np.asarray(weighed(image, pair, 320))) == expected
+        assert labels(np.asarray(draw_weighted_boxes(image, pair, 320))) == expected
         figure = attention_figure(RankedPair(pair, 1, True), tmp_path / "a.png", "x")
         assert figure["weighed"].startswith("data:image/jpeg;base64")
         low = draw_attention(made_pair(), tmp_path / "a.png", "x").height

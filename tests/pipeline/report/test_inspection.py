@@ -13,9 +13,9 @@ from pipeline.report import inspection
 from pipeline.report.inspection import (
     attribute_lines,
     describe_row,
-    neighbours,
+    nearest_ids,
     statistics,
-    summary,
+    summary_lines,
 )
 from pipeline.storage.features import FeatureFile, write_features
 from pipeline.storage.groups import write_groups
@@ -64,7 +64,7 @@ def test_a_file_of_groups_and_values_that_are_not_finite(tmp_path: Path) -> None
     assert (found["minimum"], found["maximum"], found["mean"]) == (0, 3, 1)
     assert (found["not_finite"], found["zero_rows"]) == (2, 1)
     assert statistics(path, layouts["val/nothing"])["not_finite"] == 6
-    text = "\n".join(summary(path))
+    text = "\n".join(summary_lines(path))
     assert "nan" in text
     assert "val/ids: x" in text
     assert "\x1b" not in text
@@ -77,13 +77,13 @@ def test_neighbours_equal_a_sort_of_all_cosines(features: Path, monkeypatch) -> 
     lengths = np.maximum(np.linalg.norm(flat, axis=1), 1e-30)
     cosines = flat @ flat[7] / (lengths * lengths[7])
     expected = [place for place in np.argsort(-cosines, kind="stable") if place != 7][:10]
-    found = neighbours(features, "id7")
+    found = nearest_ids(features, "id7")
     assert [name for name, _ in found] == [IDS[place] for place in expected]
     np.testing.assert_allclose([cosine for _, cosine in found], cosines[expected], atol=1e-6)
 
 
 def test_the_summary_of_a_feature_file(features: Path) -> None:
-    text = "\n".join(summary(features))
+    text = "\n".join(summary_lines(features))
     size = features.stat().st_size
     for part in (f"30 ids, {size:,} bytes", "(30, 4, 5)", "float16", "contiguous", "id0, id1, id2"):
         assert part in text
@@ -93,7 +93,7 @@ def test_the_summary_of_a_feature_file(features: Path) -> None:
 
 
 def test_neighbours_of_a_zero_row_and_in_a_file_of_one(features: Path, tmp_path: Path) -> None:
-    found = neighbours(features, "id4", count=50)
+    found = nearest_ids(features, "id4", count=50)
     assert [cosine for _, cosine in found] == [0.0] * 29
     write_features(tmp_path / "one.h5", ["a"], {"features": np.ones((1, 3))}, {})
-    assert neighbours(tmp_path / "one.h5", "a") == []
+    assert nearest_ids(tmp_path / "one.h5", "a") == []

@@ -10,7 +10,7 @@ from PIL import Image
 from report_world import made_scores, page_of, put_corpus, put_model, put_phrases, taken_apart
 
 from pipeline.comparison.phrases import phrase_report, read_rows
-from pipeline.report.phrases import with_boxes
+from pipeline.report.phrases import draw_boxes
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -58,7 +58,7 @@ def test_metrics_of_a_corpus_without_phrases_are_passed_over(tmp_path):
 
 def test_boxes_are_drawn_in_their_colours_where_they_are():
     image = Image.new("RGB", (50, 25), "black")
-    drawn = np.asarray(with_boxes(image, [np.array([10, 5, 30, 20])], ["#ff0000"], 200))
+    drawn = np.asarray(draw_boxes(image, [np.array([10, 5, 30, 20])], ["#ff0000"], 200))
     assert drawn.shape == (100, 200, 3)
     assert drawn[21, 80].tolist() == [255, 0, 0]
     assert drawn[20, 80].tolist() == [255, 255, 255]
@@ -68,7 +68,7 @@ def test_boxes_are_drawn_in_their_colours_where_they_are():
 
 def test_a_box_on_another_hides_no_side_of_it():
     image, box = Image.new("RGB", (50, 50), "black"), np.array([10, 10, 40, 40])
-    drawn = np.asarray(with_boxes(image, [box, box], ["#ff0000", "#0000ff"], 200))
+    drawn = np.asarray(draw_boxes(image, [box, box], ["#ff0000", "#0000ff"], 200))
     sides = drawn[41, 45:155], drawn[159, 45:155], drawn[45:155, 41], drawn[45:155, 159]
     for side in sides:
         for colour in ([255, 0, 0], [0, 0, 255]):

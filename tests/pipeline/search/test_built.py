@@ -9,9 +9,9 @@ import pytest
 from commands import refusal
 
 from pipeline.scores.file import SplitScores, write_scores
-from pipeline.search.approximate import build, opened, write
-from pipeline.search.built import NAME, BuiltIndexes, recalls, write_indexes
-from pipeline.search.index import Index, best, read_index
+from pipeline.search.approximate import build_index, open_index, write_index
+from pipeline.search.built import INDEX_FILE, BuiltIndexes, measure_recalls, write_indexes
+from pipeline.search.index import Index, read_index, top_rows
 from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
 
 IMAGES, CAPTIONS, WIDTH = 300, 700, 16
@@ -63,7 +63,7 @@ def test_building_twice_gives_the_same_bytes(world, tmp_path, kind):
     write_indexes(tmp_path, world / "vse.h5", "vse", settings(kind), seed=3)
     made = {path.name: path.read_bytes() for path in sorted(tmp_path.iterdir())}
     assert made == {path.name: path.read_bytes() for path in sorted((world / kind).iterdir())}
-    assert set(made) == {NAME} | {
+    assert set(made) == {INDEX_FILE} | {
         f"{split}_{side}.faiss" for split in ("test", "val") for side in ("image", "caption")
     }
     write_indexes(tmp_path, world / "vse.h5", "vse", settings(kind), seed=4)
@@ -85,7 +85,7 @@ def test_recall_is_what_a_loop_counts(world, kind):
     chosen = settings(kind)
     exact = read_index(world / "vse.h5", "test", "image", SHA)
     path = world / kind / "test_image.faiss"
-    near = Index(exact.ids, exact.embeddings, opened(path, chosen.parameters))
+    near = Index(exact.ids, exact.embeddings, open_index(path, chosen.parameters))
     queries = vectors(70, 9)
     for count in (10, 40):
         found = near.nearest(queries, count)
@@ -93,9 +93,9 @@ def test_recall_is_what_a_loop_counts(world, kind):
             by_loop(exact.embeddings.astype(np.float64), queries.astype(np.float64), found, top)
             for top in (1, 10)
         ]
-        assert recalls(near, queries, [1, 10], count) == pytest.approx(expected, abs=1e-9)
+        assert measure_recalls(near, queries, [1, 10], count) == pytest.approx(expected, abs=1e-9)
     assert 0.2 < expected[1] < 1  # neither all nor nothing, which any count would give
-    said = json.loads((world / kind / NAME).read_text())
+    said = json.loads((world / kind / INDEX_FILE).read_text())
     part = next(p for p in said["parts"] if (p["split"], p["kind"]) == ("test", "image"))
     assert (part["queries"], said["shortlist"]) == (CAPTIONS, 100)
     captions = read_index(world / "vse.h5", "test", "caption", SHA).embeddings
@@ -108,7 +108,7 @@ def test_equal_vectors_are_all_as_near():
     """Whichever of them an index brings, none is missed."""
     same = np.repeat(vectors(1, 0), 30, axis=0)
     near = Index([""] * 30, same, lambda queries, count: np.full((len(queries), 10), range(20, 30)))
-    assert recalls(near, same[:2], [1, 10]) == [1.0, 1.0]
+    assert measure_recalls(near, same[:2], [1, 10]) == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf_pq"])
@@ -121,12 +121,12 @@ def test_what_is_found_has_exact_scores_in_the_order_of_ties(world, tmp_path, ki
         HNSWConfig(m=32, ef_construction=300, ef_search=300),
         IVFPQConfig(lists=20, probes=20, code_bytes=4),
     ).parameters
-    write(build(rows, every, 0), tmp_path / "all.faiss")
+    write_index(build_index(rows, every, 0), tmp_path / "all.faiss")
     exact = Index([str(row) for row in range(IMAGES)], rows)
-    near = Index(exact.ids, rows, opened(tmp_path / "all.faiss", every))
+    near = Index(exact.ids, rows, open_index(tmp_path / "all.faiss", every))
     for query in vectors(20, 5):
         sides = [index.candidates(query, IMAGES) for index in (exact, near)]
-        tops = [[found.ids[row] for row in best(scores, 150)] for found, scores in sides]
+        tops = [[found.ids[row] for row in top_rows(scores, 150)] for found, scores in sides]
         assert tops[0] == tops[1]
     query = vectors(1, 6)[0]
     found, scores = near.candidates(query, 30)
@@ -180,7 +180,7 @@ def test_damaged_files_are_refused(world, tmp_path):
         assert "damaged" in refusal(BuiltIndexes(*opening).attached, exact, "test", "image")
     file.unlink()
     assert "missing" in refusal(BuiltIndexes(*opening).attached, exact, "test", "image")
-    said = json.loads((folder / NAME).read_text())
+    said = json.loads((folder / INDEX_FILE).read_text())
     for text in ("", "[]", "[" * 100_000, "\xff", json.dumps(said | {"seed": 9}), " " * (2 << 20)):
-        (folder / NAME).write_text(text, encoding="latin-1")
+        (folder / INDEX_FILE).write_text(text, encoding="latin-1")
         assert "damaged" in refusal(BuiltIndexes, *opening), text[:50]

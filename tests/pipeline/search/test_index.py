@@ -17,12 +17,12 @@ from pipeline.search.index import (
     Catalogue,
     Hit,
     Index,
-    best,
     find_hits,
-    lines,
+    hit_lines,
     read_index,
+    top_rows,
 )
-from vse_workbench.search.page import THUMBNAIL, page
+from vse_workbench.search.page import THUMBNAIL, results_page
 
 SHA = "a" * 64
 IMAGES = pd.DataFrame({"image_id": ["x", "y", "z"], "path": ["x.png", "y.png", "z.png"]})
@@ -50,7 +50,7 @@ def test_vectors_in_a_file_are_searched_as_those_in_memory(tmp_path):
         assert scores.tobytes() == (rows @ query).tobytes()
         expected = np.argsort(-(rows @ query), kind="stable")
         for top in (1, 7, 49, 50, 99):
-            assert best(scores, top).tolist() == expected[:top].tolist()
+            assert top_rows(scores, top).tolist() == expected[:top].tolist()
 
 
 def test_images_come_with_their_first_caption_and_captions_with_their_image():
@@ -68,11 +68,11 @@ def test_images_come_with_their_first_caption_and_captions_with_their_image():
 
 def test_lines_are_aligned_and_harmless():
     hits = [Hit(n, 1 / n - 0.6, "i" * (n % 3 + 1), f"text\n{n}", "") for n in range(1, 12)]
-    found = list(lines([*hits, Hit(12, -1.0, "\x1b[2J", "\x1b]0;x\x07", "")]))
+    found = list(hit_lines([*hits, Hit(12, -1.0, "\x1b[2J", "\x1b]0;x\x07", "")]))
     assert found[0] == '  1   0.400  ii         "text 1"'
     assert found[10] == ' 11  -0.509  iii        "text 11"'
     assert all(line.isprintable() for line in found)
-    assert list(lines([Hit(1, 0.5, "x", "", "")])) == [" 1   0.500  x"]
+    assert list(hit_lines([Hit(1, 0.5, "x", "", "")])) == [" 1   0.500  x"]
 
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -111,7 +111,7 @@ def test_the_page_escapes_and_holds_its_images(tmp_path):
     Image.new("RGB", (600, 300), (200, 30, 30)).save(path)
     evil = "<script>alert('&')</script>"
     hits = [Hit(1, 0.75, '"><b>id', evil, str(path)), Hit(2, 0.5, "y", "", str(path))]
-    text = page(evil, Image.new("RGB", (10, 500)), hits, "images")
+    text = results_page(evil, Image.new("RGB", (10, 500)), hits, "images")
     found = taken_apart(text)
     assert not [*found.find("script"), *found.find("link")]
     assert len(list(found.find("b"))) == 2  # the ranks alone
@@ -127,7 +127,7 @@ def test_the_page_escapes_and_holds_its_images(tmp_path):
     # nothing is fetched: the only addresses are those of the images it holds
     assert not re.search(r"url\(|https?:|@import", re.sub(r'"data:[^"]*"', "", text))
     path.write_text("junk")
-    assert "big.png" in refusal(page, "q", None, hits, "images")
+    assert "big.png" in refusal(results_page, "q", None, hits, "images")
 
 
 GRAPH = """

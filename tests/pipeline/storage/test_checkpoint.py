@@ -3,9 +3,9 @@
 import pytest
 import torch
 from commands import refusal
+from models.vse.network import VSE
 from safetensors.torch import save_file
 
-from models.vse.network import VSE
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.checkpoint import Description, read_checkpoint, write_checkpoint
 from pipeline.storage.weights import KEY, write_weights

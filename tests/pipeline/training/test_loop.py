@@ -9,10 +9,10 @@ import torch
 from forked import run_script
 from killed_training import POINTS, toy_split
 from losses import pair_loss
+from models.vse.network import VSE
 from ranking_cases import split_of
 
 from models.base.scoring import score_vectors
-from models.vse.network import VSE
 from pipeline.evaluation.figures import summarise
 from pipeline.evaluation.measure import measure
 from pipeline.inputs.batches import PairBatches

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from claim_cases import SEEDS, content, kept, ledger, planned, ranks, row, state
 
-from vse_workbench.claims.carrying import carried_codes, runs_again
+from vse_workbench.claims.carrying import equal_codes, find_reruns
 from vse_workbench.claims.judgement import judge_claims
 from vse_workbench.claims.ledger import Ledger
-from vse_workbench.claims.queue import again, queue
-from vse_workbench.claims.ranks import Ranks, write_ranks
+from vse_workbench.claims.queue import carrying_jobs, lacking_jobs
+from vse_workbench.claims.ranks import KeptRanks, write_ranks
 from vse_workbench.claims.results import check_rows
 
 OLD, NEW = "d" * 12, "n" * 12
@@ -34,7 +34,7 @@ def test_two_runs_with_the_same_ranks_carry_all_rows_of_their_code(tmp_path):
         here = found(tmp_path, rows)
         (made,) = judge_claims(ledger(), here)
         assert made.word == word
-        assert carried_codes(runs_again(here)) == ({OLD: NEW} if word == "holds" else {})
+        assert equal_codes(find_reruns(here)) == ({OLD: NEW} if word == "holds" else {})
     assert made.levels[0] == np.mean([111, 112, 113])
     assert f"carried: rows of code {OLD}" in made.notes
 
@@ -44,23 +44,23 @@ def test_one_query_with_another_rank_carries_nothing(tmp_path):
     here = found(tmp_path, rows)
     other = ranks(rows[-1].seed)
     other.ranks["t2i"][3] += 1
-    write_ranks(here.ranks / rows[-1].ranks, Ranks(other.ranks, other.images))
-    assert [run.is_same for run in runs_again(here)] == [True, True, False]
-    assert carried_codes(runs_again(here)) == {}
+    write_ranks(here.ranks / rows[-1].ranks, KeptRanks(other.ranks, other.images))
+    assert [run.is_same for run in find_reruns(here)] == [True, True, False]
+    assert equal_codes(find_reruns(here)) == {}
     (here.ranks / rows[-1].ranks).unlink()
-    assert not runs_again(here)[-1].is_same
+    assert not find_reruns(here)[-1].is_same
 
 
 def test_a_chain_of_codes_leads_to_the_newest(tmp_path):
     newest = [replace(one, code="z" * 12) for one in WIDE[:2]]
     here = found(tmp_path, [*WIDE, *made_again(*WIDE[:2]), *newest])
-    assert carried_codes(runs_again(here)) == {OLD: "z" * 12, NEW: "z" * 12}
+    assert equal_codes(find_reruns(here)) == {OLD: "z" * 12, NEW: "z" * 12}
 
 
 def test_code_that_was_taken_back_is_the_newest_again(tmp_path):
     narrow = [replace(one, code=NEW) for one in NARROW[:2]]
     here = found(tmp_path, [*WIDE[:2], *made_again(*WIDE[:2]), *narrow, *NARROW[:2]])
-    assert carried_codes(runs_again(here)) == {NEW: OLD}
+    assert equal_codes(find_reruns(here)) == {NEW: OLD}
 
 
 def names(jobs):
@@ -71,14 +71,16 @@ def test_the_shortest_runs_are_made_again_and_then_nothing_lacks():
     claims = ledger()
     plans = [replace_code(planned("wide", "vse")), replace_code(planned("narrow", "vse"))]
     rows = [*WIDE, *NARROW]
-    assert len(queue(claims, plans, rows)) == 6
-    assert names(again(claims, plans, rows)) == [("narrow", 1), ("narrow", 2)]
+    assert len(lacking_jobs(claims, plans, rows)) == 6
+    assert names(carrying_jobs(claims, plans, rows)) == [("narrow", 1), ("narrow", 2)]
     rows += made_again(NARROW[0])
-    assert names(again(claims, plans, rows)) == [("narrow", 2)]
+    assert names(carrying_jobs(claims, plans, rows)) == [("narrow", 2)]
     rows += made_again(NARROW[1])
-    assert again(claims, plans, rows) == []
+    assert carrying_jobs(claims, plans, rows) == []
     codes = {OLD: NEW}
-    assert again(claims, plans, rows, codes) == queue(claims, plans, rows, codes) == []
+    assert (
+        carrying_jobs(claims, plans, rows, codes) == lacking_jobs(claims, plans, rows, codes) == []
+    )
 
 
 def replace_code(plan):

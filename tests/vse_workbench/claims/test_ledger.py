@@ -6,7 +6,13 @@ from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import leaves
-from vse_workbench.claims.ledger import Ledger, read_ledger, resolved, seeds_of, setting_params
+from vse_workbench.claims.ledger import (
+    Ledger,
+    read_ledger,
+    resolved_setting,
+    seeds_of,
+    setting_params,
+)
 
 PHASES = [{"epochs": 1, "weights": {"a": 0.5}}, {"epochs": 2, "weights": {"a": 1.0}}]
 DEFAULTS = {
@@ -40,10 +46,10 @@ def with_settings(settings, dataset=None):
 def test_a_file_is_read_and_settings_take_what_their_bases_have(tmp_path):
     found = read_ledger(written(tmp_path, content()))
     assert found == ledger()
-    setting = resolved(found, "csls")
+    setting = resolved_setting(found, "csls")
     assert (setting.model, setting.criterion) == ("vse", "csls")
     assert setting.set == {"vse.dim": 16}
-    assert (resolved(found, "wide").criterion, setting.seeds) == ("naive", [1, 2, 3])
+    assert (resolved_setting(found, "wide").criterion, setting.seeds) == ("naive", [1, 2, 3])
 
 
 def test_params_are_the_defaults_the_recipe_the_dataset_and_the_setting_in_this_order(recipes):

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from clone import ROOT
 from scipy import optimize, stats
 
-from vse_workbench.claims.ledger import FIGURES, factors_of, read_ledger, resolved, seeds_of
-from vse_workbench.claims.ranks import Ranks, write_ranks
+from vse_workbench.claims.ledger import FIGURES, factors_of, read_ledger, resolved_setting, seeds_of
+from vse_workbench.claims.ranks import KeptRanks, write_ranks
 from vse_workbench.claims.results import Row, State, read_kept, write_rows, write_states
 from vse_workbench.commands import claims_judge
 
@@ -87,7 +87,7 @@ def invented(ledger, folder, qualities, dataset):
     rows, random, good = [], np.random.default_rng(1), {}
     for setting, quality in qualities.items():
         chosen = 2.0 if setting == "edgy" else 1.0
-        seeds = [(seed, chosen) for seed in resolved(ledger, setting).seeds]
+        seeds = [(seed, chosen) for seed in resolved_setting(ledger, setting).seeds]
         for seed, factor in [*((0, factor) for factor in factors_of(ledger, setting)), *seeds]:
             outcome = "collapsed" if quality < 0.02 else ""
             images = {"i2t": np.arange(120), "t2i": np.arange(240) // 2, "phrases": np.arange(120)}
@@ -108,7 +108,7 @@ def invented(ledger, folder, qualities, dataset):
                       validation, best, 30, 30, outcome, figures)  # fmt: skip
             rows.append(row)
             if not outcome:
-                write_ranks(folder / row.ranks, Ranks(ranks, images))
+                write_ranks(folder / row.ranks, KeptRanks(ranks, images))
     return rows
 
 
@@ -314,7 +314,7 @@ def once(ledger, kept, claim, dataset):
     sides = claim.first, claim.second
     if claim.withdrawn:
         return {"word": "withdrawn", "why": claim.withdrawn}
-    has = [ledger.datasets[dataset].has | resolved(ledger, side).has for side in sides]
+    has = [ledger.datasets[dataset].has | resolved_setting(ledger, side).has for side in sides]
     for key, need in claim.needs.items():
         for there in [there[key] for there in has if key in there] or [None]:
             is_met = there >= need if isinstance(there, int) else there == need
@@ -375,12 +375,14 @@ def once(ledger, kept, claim, dataset):
 
 def at_edge(ledger, run):
     limits = min(ledger.search.factors), max(ledger.search.factors)
-    return resolved(ledger, run.setting).model in ledger.search.keys and run.factor in limits
+    return (
+        resolved_setting(ledger, run.setting).model in ledger.search.keys and run.factor in limits
+    )
 
 
 def not_trained(ledger, claim, cell, paper):
     """Whether a side is below half of the other setting of its model, and not so in the paper."""
-    models = {resolved(ledger, side).model for side in cell["sides"]}
+    models = {resolved_setting(ledger, side).model for side in cell["sides"]}
     runs = cell["used"]
     kinds = [kind for kind in ("rsum", "phrases.r1") if all(kind in run.figures for run in runs)]
     if len(models) > 1 or not kinds:

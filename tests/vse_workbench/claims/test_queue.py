@@ -10,9 +10,9 @@ from claim_cases import content, planned, row
 from clone import ROOT
 
 from pipeline.runtime.errors import WorkbenchError
-from vse_workbench.claims.keeping import caps, epochs_of_phase
+from vse_workbench.claims.keeping import epoch_limits, epochs_of_phase
 from vse_workbench.claims.ledger import Ledger
-from vse_workbench.claims.queue import Planner, cost, queue
+from vse_workbench.claims.queue import Planner, cost_text, lacking_jobs
 
 # a value over those of a setting: whether it changes the digests of settings and of code
 CHANGES = [
@@ -86,26 +86,26 @@ def test_a_search_comes_first_and_chooses_the_factor_of_the_seeds():
     plans = [planned("narrow", "vse", dim=1), planned("searched")]
     seeds = [("narrow", seed, 1.0) for seed in (1, 2, 3)]
     search = [("searched", 0, 0.5), ("searched", 0, 1.0), ("searched", 0, 3.0)]
-    jobs = queue(ledger, plans, [])
+    jobs = lacking_jobs(ledger, plans, [])
     assert named(jobs) == [*search, *seeds, *(("searched", seed, None) for seed in (1, 2, 3))]
-    assert cost(jobs) == "0.0 hours and 9 runs of unknown cost"
+    assert cost_text(jobs) == "0.0 hours and 9 runs of unknown cost"
     values = [9.0, 8.0, 7.0]
     rows = [row(*one[:2], factor=one[2], val_rsum=v) for one, v in zip(search, values, strict=True)]
     rows += [row("searched", 2, factor=0.5), row("narrow", 1, code="older", minutes=60.0)]
-    jobs = queue(ledger, plans, rows)
+    jobs = lacking_jobs(ledger, plans, rows)
     assert named(jobs) == [*seeds, ("searched", 1, 0.5), ("searched", 3, 0.5)]
-    assert cost(jobs) == f"{(3 * 60 + 2 * 2.5) / 60:.1f} hours"
+    assert cost_text(jobs) == f"{(3 * 60 + 2 * 2.5) / 60:.1f} hours"
 
 
 def test_the_most_epochs_of_each_phase():
-    assert caps({"training": {"epochs": 9}, "mining": {"epochs": 0}}, "knn") == {"knn": 9}
+    assert epoch_limits({"training": {"epochs": 9}, "mining": {"epochs": 0}}, "knn") == {"knn": 9}
     tuned = {"training": {"epochs": 9}, "fine_tuning": {"epochs": 4}}
-    assert caps(tuned, "knn") == {"knn": 9, "fine_tuning": 4}
-    assert caps({"phases": [{"name": "a", "epochs": 5}], "training": {}}, "knn") == {"a": 5}
+    assert epoch_limits(tuned, "knn") == {"knn": 9, "fine_tuning": 4}
+    assert epoch_limits({"phases": [{"name": "a", "epochs": 5}], "training": {}}, "knn") == {"a": 5}
     epochs = {"training": {"epochs": {"matching": 5, "recurrent": 1, "all": 2}}, "recurrent": True}
-    assert caps(epochs, "knn") == {"matching": 5, "recurrent": 1, "all": 2}
-    assert caps(epochs | {"recurrent": False}, "knn") == {"matching": 7}
-    assert caps({"dim": 1}, "knn") == {}
+    assert epoch_limits(epochs, "knn") == {"matching": 5, "recurrent": 1, "all": 2}
+    assert epoch_limits(epochs | {"recurrent": False}, "knn") == {"matching": 7}
+    assert epoch_limits({"dim": 1}, "knn") == {}
 
 
 def test_epochs_that_an_early_fall_of_the_rate_left_out_could_not_be_the_best():

@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from vse_workbench.claims.verdict import AHEAD, LEAST_P, decided, edges, open_sides, p_value
+from vse_workbench.claims.verdict import AHEAD, LEAST_P, edges, open_sides, p_value, verdict_word
 
 SIZED = (4.0, math.inf)
 ALIKE = (-2.0, 2.0)
@@ -50,7 +50,7 @@ def test_a_claim_with_a_size_has_an_edge_at_it_and_one_at_no_difference():
     ],
 )
 def test_words(low, high, p, region, word):
-    assert decided((low + high) / 2, low, high, p, region, 3.0) == word
+    assert verdict_word((low + high) / 2, low, high, p, region, 3.0) == word
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from ruamel.yaml import YAML
 from pipeline.runtime.errors import WorkbenchError
 from stages.params import default_values, find_problems
 from vse_workbench.claims.judgement import judge_claims
-from vse_workbench.claims.ledger import FEATURES, read_ledger, resolved, setting_params
+from vse_workbench.claims.ledger import FEATURES, read_ledger, resolved_setting, setting_params
 from vse_workbench.claims.queue import without_data
 from vse_workbench.claims.ranks import read_ranks
 from vse_workbench.claims.results import read_kept
-from vse_workbench.claims.runs import head
+from vse_workbench.claims.runs import committed_head
 from vse_workbench.commands import claims_judge, claims_queue
 
 LEDGER = read_ledger(ROOT / "claims.yaml")
@@ -33,7 +33,7 @@ def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, da
         params = setting_params(LEDGER, setting, dataset, DEFAULTS, ROOT / "recipes", factor)
         assert list(find_problems(without_data(params))) == []
     criteria = ("naive", FEATURES, *params["inference"]["criteria"])
-    assert resolved(LEDGER, setting).criterion in criteria
+    assert resolved_setting(LEDGER, setting).criterion in criteria
     assert setting in SIDES
 
 
@@ -93,7 +93,7 @@ def test_runs_that_were_killed_go_on_to_a_verdict(clone):
     network = Path("models/vse/network.py")
     network.write_text(network.read_text() + "\nEDITED = 1\n")
     with pytest.raises(WorkbenchError, match=f"not committed: {network}"):
-        head()
+        committed_head()
     clone.run("git", "checkout", str(network))
 
     log = Path("data/.work/claims/1/data/.work/run.log")

@@ -8,7 +8,7 @@ from clone import ROOT
 
 from pipeline.runtime.yaml_text import read_yaml
 from stages.params import default_values, load_params
-from vse_workbench.commands.complete import completed
+from vse_workbench.commands.complete import with_every_key
 
 WHOLE = (ROOT / "params.yaml").read_text()
 OLD = WHOLE.replace("  criteria:\n  - inverted_softmax\n", "")
@@ -74,10 +74,10 @@ DEFAULTS = NEW | {"external": {}}
 
 def test_names_that_the_user_chose_are_left_as_they_are():
     mine = NEW | {"average_scores": {"mine": 1}}
-    assert completed(mine, DEFAULTS) == (mine | {"external": {}}, ["external = {}: inserted"])
+    assert with_every_key(mine, DEFAULTS) == (mine | {"external": {}}, ["external = {}: inserted"])
 
 
 def test_empty_sections_are_filled_and_what_the_check_must_name_stays():
-    assert completed({"vse": None}, DEFAULTS)[0] == DEFAULTS
+    assert with_every_key({"vse": None}, DEFAULTS)[0] == DEFAULTS
     wrong = DEFAULTS | {"vse": 3, "mine": None}
-    assert completed(wrong, DEFAULTS) == (wrong, [])
+    assert with_every_key(wrong, DEFAULTS) == (wrong, [])

@@ -10,7 +10,7 @@ from corpora import ROOT, change_params
 from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_corpus
 
 from pipeline.scores.file import read_scores, write_scores
-from vse_workbench.commands.import_scores import matrices_of
+from vse_workbench.commands.import_scores import paths_by_key
 
 TABLES = ["--images", "data/corpus/images.parquet", "--captions", "data/corpus/captions.parquet"]
 
@@ -79,16 +79,16 @@ def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, 
 
 def test_arguments_are_the_keys_of_an_item():
     one, other = Path("a.npy"), Path("v.npy")
-    assert matrices_of((one,), None, None) == {"scores": one}
-    assert matrices_of((one,), other, None) == {"scores": one, "val_scores": other}
-    assert matrices_of((one, other), None, "dot") == {"images": one, "captions": other}
+    assert paths_by_key((one,), None, None) == {"scores": one}
+    assert paths_by_key((one,), other, None) == {"scores": one, "val_scores": other}
+    assert paths_by_key((one, other), None, "dot") == {"images": one, "captions": other}
 
 
 def test_one_folder_of_clip_retrieval_stands_for_both_files(tmp_path):
     for name in ("img_emb", "text_emb"):
         (tmp_path / name).mkdir()
     both = {"images": tmp_path, "captions": tmp_path}
-    assert matrices_of((tmp_path,), None, "dot") == both
+    assert paths_by_key((tmp_path,), None, "dot") == both
 
 
 WRONG = {

@@ -19,14 +19,14 @@ import torch
 from clone import ROOT
 from commands import run_command, succeed
 from indexed import NETWORKS
+from models.vse.network import VSE
+from models.vse.towers import PaddedCaptions, towers
 from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader
 
 import vse_workbench
 from models.base.towers import BATCHES, LENGTHS, ImageTower, Tower
-from models.vse.network import VSE
-from models.vse.towers import PaddedCaptions, towers
 from pipeline.corpus.vocabulary import content_digest
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file

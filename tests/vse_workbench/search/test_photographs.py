@@ -16,7 +16,7 @@ from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from vse_workbench.commands.search import main
 from vse_workbench.export.embedder import Embedder
-from vse_workbench.export.folder import finish, write_folder
+from vse_workbench.export.folder import write_config, write_folder
 
 QUESTION = ("w1 w2 w3", "--from", "../vse", "--images", "photos", "--top", 50)
 
@@ -29,7 +29,7 @@ def exported(read_only, tmp_path_factory):
         files = query_files(name)
         (folder / name).mkdir()
         checkpoint = read_checkpoint(files["checkpoint"], name)
-        finish(folder / name, write_folder(folder / name, files, checkpoint))
+        write_config(folder / name, write_folder(folder / name, files, checkpoint))
     return folder
 
 

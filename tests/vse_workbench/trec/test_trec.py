@@ -16,7 +16,7 @@ from pipeline.evaluation.measure import measure
 from pipeline.scores.file import SplitScores
 from pipeline.scores.ranking import DIRECTIONS
 from vse_workbench.trec.write import (
-    escaped,
+    escape_id,
     strictly_falling,
     write_pairs,
     write_positives,
@@ -90,5 +90,5 @@ def test_lowered_scores_fall_in_single_precision_and_keep_what_falls(values):
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_ids_come_back(name):
-    assert unquote(escaped(name)) == name
-    assert len(escaped(name).split()) == 1
+    assert unquote(escape_id(name)) == name
+    assert len(escape_id(name).split()) == 1
