@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from pipeline.training.phases import Schedule, optimiser
+from pipeline.training.schedule import Schedule, build_optimiser
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_steps_are_the_plain_ones_of_torch_to_rounding(name, momentum, kind):
     first = [torch.randn(shape, generator=generator) for shape in ((7, 13), (129,), (3,))]
     sides = [[torch.nn.Parameter(start.clone()) for start in first] for _ in range(2)]
     plain = kind(sides[1], 0.01, weight_decay=0.1, fused=False)
-    steps = optimiser(name, sides[0], 0.01, momentum, 0.1, spare=False), plain
+    steps = build_optimiser(name, sides[0], 0.01, momentum, 0.1, spare=False), plain
     fused = name != "sgd" or momentum == 0
     assert all(group["fused"] == fused for group in steps[0].param_groups)
     for _ in range(10):
@@ -44,7 +44,7 @@ def test_adamw_decays_matrices_alone():
     weights = [torch.nn.Parameter(start.clone()) for start in first]
     for weight in weights:
         weight.grad = torch.zeros(weight.shape)
-    optimiser("adamw", weights, 0.01, weight_decay=0.1).step()
+    build_optimiser("adamw", weights, 0.01, weight_decay=0.1).step()
     for weight, factor, start in zip(weights, (1 - 0.01 * 0.1, 1, 1), first, strict=True):
         torch.testing.assert_close(weight, factor * start, rtol=1e-6, atol=0)
 
@@ -55,7 +55,7 @@ def test_adamw_decays_matrices_alone():
 def test_rates_are_those_of_torchs_schedulers(name, warmup):
     """Seven epochs of five steps: a linear rise, and a fall every two epochs or a cosine."""
     schedule = Schedule(2, 0.3, 0.0, "fp32", schedule=name, lr_warmup_epochs=warmup)
-    found = [schedule.share(done // 5, done, 35, 5) for done in range(35)]
+    found = [schedule.rate_factor(done // 5, done, 35, 5) for done in range(35)]
     plain = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 1.0)
     rise = lr_scheduler.LinearLR(plain, 1 / (5 * warmup), total_iters=5 * warmup - 1)
     if name == "step":
@@ -73,7 +73,7 @@ def test_rates_are_those_of_torchs_schedulers(name, warmup):
 def test_a_weight_may_be_frozen_at_first(name):
     """As the image CNN of the dual path's first stage is; its first step is then a first step."""
     early, late = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
-    steps = optimiser(name, [early, late], 0.1, momentum=0.9)
+    steps = build_optimiser(name, [early, late], 0.1, momentum=0.9)
     for _ in range(2):
         early.grad = torch.ones(3)
         steps.step()
