@@ -7,17 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
-import torch
 from commands import fail, succeed
 from tiny_inputs import PATHS, REGIONS, SENTENCES, options, write_params
 
-from models.base.registry import model_function
+from models.registry import load_model
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.repeatable import seed_everything
 from pipeline.scores.file import SplitScores, read_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from stages.evaluate import main as evaluate_stage
-from stages.params import load_params, whole_type
+from stages.params import load_params, run_of, whole_type
 from stages.score import main as score_stage
 from stages.train import main as train_stage
 
@@ -41,16 +40,20 @@ class ModelRuns:
         return {key: folder / path for key, path in (PATHS | self.inputs).items()}
 
     def prepared(self, folder: Path) -> SimpleNamespace:
-        """The parts of a training with the parameters as they are."""
+        """The parts of a training with the parameters as they are, before its first step."""
         with chdir(folder):
             params = load_params()
+            run = run_of(params)
             seed_everything(params.seed)
-            inputs = Inputs(**self.paths(folder))
-            prepare = model_function(self.name, "prepare")
-            job = prepare(params.model(self.name), inputs, torch.device("cpu"))
-        names = ("settings", "name", "model", "phases", "batches", "score")
-        made = dict(zip(names, job.run.args, strict=False))
-        return SimpleNamespace(**made, architecture=job.architecture)
+            kind, config = load_model(self.name), getattr(params, self.name)
+            data = kind.open_data(config, Inputs(**self.paths(folder)))
+            model = kind(config, **data.sizes)
+            model.start(data, run)
+            phases = model.phases(data, run)
+        architecture = model.architecture(data.sizes)
+        return SimpleNamespace(
+            model=model, data=data, run=run, phases=phases, architecture=architecture
+        )
 
     def training_command(self, **inputs: str) -> list[str]:
         outputs = ["--output", f"out/{self.name}.safetensors", "--curve", f"out/{self.name}.tsv"]

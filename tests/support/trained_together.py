@@ -10,51 +10,50 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from unittest import mock
 
 import torch
 from forked import Child
 
-from models.base.registry import model_function
+from models.base import train_model
+from models.registry import load_model
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.repeatable import seed_everything
-from pipeline.training import loop
-from pipeline.training.processes import agree, divided, joined, number
+from pipeline.training.process_group import ProcessGroup, process_group
 from pipeline.training.resume import ResumeFile
-from stages.params import load_params
+from stages.params import load_params, run_of
 
 CPU = torch.device("cpu")
 PROCESSES = 2
 
 
-def train_all(cases: Path, output: Path) -> None:
+def train_all(cases: Path, output: Path, processes: ProcessGroup) -> None:
+    """Train in float64: Adam's first steps are the signs of gradients, and of those that are zero
+    but for rounding float32 would decide the sign."""
     for case in sorted(cases.iterdir()):
         os.chdir(case)
         described = json.loads((case / "case.json").read_text())
         params = load_params()
+        name, run = described["model"], run_of(params)
         os.chdir(described["world"])
         seed_everything(params.seed)
         inputs = Inputs(**{key: Path(path) for key, path in described["inputs"].items()})
-        prepare = model_function(described["model"], "prepare")
-        job = prepare(params.model(described["model"]), inputs, CPU)
-        with in_double():
-            fitted = job.run(ResumeFile(output / "work" / case.name, "", interval=1e9))
-        if number() == 0:
-            losses = [row["loss"] for row in fitted.history]
-            torch.save({"weights": fitted.weights, "losses": losses}, output / f"{case.name}.pt")
+        kind, config = load_model(name), getattr(params, name)
+        data = kind.open_data(config, inputs)
+        model = kind(config, **data.sizes)
+        model.start(data, run)
+        model.double()
 
+        def open_resume(part: str, work: Path = output / "work" / case.name) -> ResumeFile:
+            return ResumeFile(work / (part or "whole"), "", interval=1e9)
 
-@contextmanager
-def in_double() -> Iterator[None]:
-    """Train in float64: Adam's first steps are the signs of gradients, and of those that are zero
-    but for rounding float32 would decide the sign."""
-    prepared = loop.with_common_norms
-    with mock.patch.object(loop, "with_common_norms", lambda model: prepared(model.double())):
-        yield
+        result = train_model(model, data, run, open_resume, processes, name)
+        if processes.rank_id == 0:
+            losses = [row["loss"] for row in result.history]
+            torch.save(
+                {"weights": model.state_dict(), "losses": losses}, output / f"{case.name}.pt"
+            )
 
 
 def together(folder: Path, own: int, port: int) -> None:
@@ -63,32 +62,33 @@ def together(folder: Path, own: int, port: int) -> None:
     told = {"RANK": own, "LOCAL_RANK": own, "WORLD_SIZE": PROCESSES, "MASTER_PORT": port}
     os.environ |= {name: str(value) for name, value in told.items()}
     os.environ |= {"MASTER_ADDR": "localhost", "TORCHELASTIC_RUN_ID": "test"}
-    with joined(CPU):
-        train_all(folder / "cases", folder / "together")
-        dropped(folder / "together")
-        gathered(folder / "together")
+    with process_group(CPU) as processes:
+        train_all(folder / "cases", folder / "together", processes)
+        dropped(folder / "together", processes)
+        gathered(folder / "together", processes)
         try:
-            agree({"inputs": "equal", "params": f"of {own}"})
+            processes.check_equal({"inputs": "equal", "params": f"of {own}"})
         except WorkbenchError as error:
             (folder / f"together/refused{own}").write_text(str(error))
 
 
-def dropped(output: Path) -> None:
+def dropped(output: Path, processes: ProcessGroup) -> None:
     """What dropout leaves of 2 x 64 ones, half of them another process's, and the next number."""
     torch.manual_seed(0)
-    left = divided(torch.nn.Dropout(0.5), torch.ones(2, 64))
-    torch.save((left, torch.rand(())), output / f"dropped{number()}.pt")
+    left = processes.shard(torch.nn.Dropout(0.5), torch.ones(2, 64))
+    torch.save((left, torch.rand(())), output / f"dropped{processes.rank_id}.pt")
 
 
-def gathered(output: Path) -> None:
+def gathered(output: Path, processes: ProcessGroup) -> None:
     """Integers of which float32 has no equals, and what comes of them through both processes."""
     codes = 2**31 - 1 - torch.arange(7)
-    torch.save((codes, divided(lambda rows: rows, codes)), output / f"codes{number()}.pt")
+    found = processes.shard(lambda rows: rows, codes)
+    torch.save((codes, found), output / f"codes{processes.rank_id}.pt")
 
 
 def alone(folder: Path) -> None:
     torch.set_num_threads(1)
-    train_all(folder / "cases", folder / "alone")
+    train_all(folder / "cases", folder / "alone", ProcessGroup())
 
 
 def main() -> None:

@@ -5,14 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from model_runs import DP_RNN, SCAN, SHORTLIST
-from models.scan.network import SCAN as Network
 from tiny_inputs import write_regions
 
-from models.attention.scoring import score_pairs
+from models.scan import SCAN as Network
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import RegionInputs
 
 SHORT = {"matching": 1, "recurrent": 1, "all": 0}
 
@@ -20,11 +17,11 @@ SHORT = {"matching": 1, "recurrent": 1, "all": 0}
 def test_the_checkpoint_says_which_form_of_the_network_it_is(folder):
     options = {"direction": "i2t", "pooling": "lse", "position_gate": True}
     SCAN.train(folder, **options, training__epochs=1, training__warmup_epochs=0)
-    network = SCAN.checkpoint(folder).build(Network)
-    assert (network.direction, network.pooling) == ("i2t", "lse")
+    network = Network.from_checkpoint(SCAN.checkpoint(folder), "scan")
+    assert (network.config.direction, network.config.pooling) == ("i2t", "lse")
     SCAN.score(folder)
-    split = RegionInputs(Inputs(**SCAN.paths(folder))).split("test")
-    expected = score_pairs(network, split, torch.device("cpu"))
+    data = Network.open_data(network.config, Inputs(**SCAN.paths(folder)))
+    expected = network.score_split(data.split("test"))
     np.testing.assert_array_equal(SCAN.scores(folder).scores, expected.scores)
 
 

@@ -11,13 +11,13 @@ from tiny_inputs import PATHS, REGIONS, WORDS, write_tables
 
 pytest.importorskip("sentence_transformers", reason="the extra `text` is not installed")
 
-from models.vse_infinity.queries import embedder, queries
 
 from pipeline.corpus.tables import load_captions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.groups import GroupFile
 from stages.encode_tokens import main as encode_tokens
 from vse_workbench.export.folder import read_folder, write_config, write_folder
+from vse_workbench.search.embedder import QueryEmbedder
 
 KNOWN = WORDS[:8]  # to the tokeniser: some captions have none of them
 MADE = {"output": "states.h5", "encoder": "token_encoder.h5"}
@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
     save_file(weights, path, {"format": "pt"})
     MODEL.set_params(folder)
     assert "x 16 of " in encode(folder)
-    MODEL.train(folder, loss="sum_margin", drop_words=0.3, training__epochs=6)
+    MODEL.train(folder, loss="sum_margin", drop_words=0.3, training__epochs=8)
     MODEL.score(folder)
     return folder
 
@@ -65,7 +65,7 @@ def test_the_file_has_the_library_s_token_embeddings_of_each_caption_alone(folde
 
 
 def test_a_training_changes_the_projection_and_learns(folder):
-    before, losses = MODEL.prepared(folder).model.network.text.weight, MODEL.curve(folder)["loss"]
+    before, losses = MODEL.prepared(folder).model.text.weight, MODEL.curve(folder)["loss"]
     assert (before - MODEL.checkpoint(folder).weights["text.weight"]).abs().max() > 0.01
     assert losses.iloc[-1] < 0.8 * losses.iloc[0]
 
@@ -81,19 +81,20 @@ def test_a_query_equals_the_stored_caption(folder, tmp_path, exported):
     table = load_captions(folder / PATHS["captions"]).set_index("caption_id")
     texts = list(table["tokens"][scores.caption_ids])
     known = np.array([not {*KNOWN}.isdisjoint(words) for words in texts])
-    stored, asked = scores.caption_embeddings, queries(files, checkpoint, CPU)
+    stored, asked = scores.caption_embeddings, QueryEmbedder("vse_infinity", files, checkpoint, CPU)
     alone = [asked.of_words(texts[row], None, told.append).vector for row in np.flatnonzero(known)]
     np.testing.assert_allclose(alone, stored[known], atol=2e-3)
     assert not stored[~known].any()
     assert "unknown words, left out: w8" in told
     with pytest.raises(WorkbenchError, match="no word of the query is known"):
         asked.of_words(["w9"], None)
-    of_many = embedder(files, checkpoint, CPU)
-    np.testing.assert_allclose(of_many.embed(texts), stored, atol=2e-3)
+    of_many = QueryEmbedder("vse_infinity", files, checkpoint, CPU)
+    np.testing.assert_allclose(of_many.embed_texts(texts), stored, atol=2e-3)
     assert (of_many.knows("w1"), of_many.knows("w9")) == (True, False)
     for wrong, says in (("features", "token encoder sha256"), ("none", "no such file")):
+        others = files | {"token_encoder": files.get(wrong, tmp_path / wrong)}
         with pytest.raises(WorkbenchError, match=says):
-            queries(files | {"token_encoder": files.get(wrong, tmp_path / wrong)}, checkpoint, CPU)
+            QueryEmbedder("vse_infinity", others, checkpoint, CPU)
 
 
 def test_states_of_other_settings_and_networks_without_any_are_refused(folder, tmp_path):

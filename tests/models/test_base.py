@@ -3,23 +3,21 @@
 import numpy as np
 import pytest
 import torch
-from killed_training import toy_split
-from models.vse.network import VSE
+from killed_training import toy_model, toy_split
 
-from models.base import scoring
-from models.base.scoring import score_vectors
+import models.base
 
 
 @pytest.fixture
 def model():
     torch.manual_seed(0)
-    return VSE(6, 8, 4, 5, 5)
+    return toy_model()
 
 
 def test_equals_one_pair_at_a_time(model, monkeypatch):
-    monkeypatch.setattr(scoring, "EMBED_BATCH", 4)
+    monkeypatch.setattr(models.base, "VECTOR_BLOCK", 4)
     split = toy_split(11, 0)
-    scores = score_vectors(model, split, torch.device("cpu"))
+    scores = model.score_split(split)
     matrix = scores.matrix
     assert matrix.shape == (11, 22)
     assert matrix.dtype == np.float32
@@ -27,7 +25,9 @@ def test_equals_one_pair_at_a_time(model, monkeypatch):
     for image in range(11):
         for caption in range(22):
             with torch.no_grad():
-                one = model(split.images(np.array([image])), *split.captions(np.array([caption])))
+                left = model.embed_images(split.images(np.array([image])))
+                right = model.embed_captions(split.captions(np.array([caption])))
+                one = model.score(left, right)
             assert matrix[image, caption] == pytest.approx(one.item(), abs=1e-6)
     product = scores.image_embeddings @ scores.caption_embeddings.T
     np.testing.assert_allclose(product, matrix, atol=1e-6)
@@ -38,6 +38,6 @@ def test_scores_without_the_training_mode(model):
     model.image_projection.register_forward_hook(lambda layer, *_: seen.append(layer.training))
     for mode in (True, False):
         model.train(mode)
-        score_vectors(model, toy_split(5, 0), torch.device("cpu"))
+        model.score_split(toy_split(5, 0))
         assert model.training == mode
     assert not any(seen)

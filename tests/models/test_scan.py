@@ -3,7 +3,9 @@
 import pytest
 import torch
 from matching_cases import attended, unit
-from models.scan.network import SCAN
+
+from models.scan import SCAN, SCANConfig
+from pipeline.inputs.split import Regions, Words
 
 CASES = [(direction, pooling) for direction in ("t2i", "i2t") for pooling in ("mean", "lse")]
 
@@ -11,18 +13,21 @@ CASES = [(direction, pooling) for direction in ("t2i", "i2t") for pooling in ("m
 @pytest.fixture
 def batch():
     generator = torch.Generator().manual_seed(1)
-    return (
-        torch.rand(6, 5, 9, generator=generator),
-        torch.rand(6, 5, 4, generator=generator),
-        torch.tensor([5, 1, 3, 2, 5, 4]),
-        torch.randint(1, 20, (6, 4), generator=generator),
-        torch.tensor([4, 1, 3, 2, 4, 4]),
-    )
+    features = torch.rand(6, 5, 9, generator=generator)
+    places = torch.rand(6, 5, 4, generator=generator)
+    tokens = torch.randint(1, 20, (6, 4), generator=generator)
+    regions = Regions(features, places, torch.tensor([5, 1, 3, 2, 5, 4]))
+    return regions, Words(tokens, torch.tensor([4, 1, 3, 2, 4, 4]))
 
 
 def build(direction="t2i", pooling="mean", **settings):
     torch.manual_seed(0)
-    return SCAN(9, 20, 7, 8, direction, pooling, **settings)
+    config = SCANConfig(word_dim=7, dim=8, direction=direction, pooling=pooling, **settings)
+    return SCAN(config, image_dim=9, vocabulary_size=20)
+
+
+def scores_of(model, regions, words):
+    return model.score(model.embed_images(regions), model.embed_captions(words))
 
 
 def literal_score(regions, words, direction, pooling, temperature, lse):
@@ -39,8 +44,8 @@ def literal_score(regions, words, direction, pooling, temperature, lse):
 @pytest.mark.parametrize(("direction", "pooling"), CASES)
 def test_equals_the_equations(batch, direction, pooling):
     model = build(direction, pooling, temperature=5.0, lse=3.0)
-    features, positions, counts, tokens, lengths = batch
-    found = model(*batch)
+    (features, positions, counts), (tokens, lengths) = batch
+    found = scores_of(model, *batch)
     assert found.shape == (6, 6)
     words, regions = model.text(tokens, lengths), model.regions(features, positions)
     for image in range(6):
@@ -53,10 +58,10 @@ def test_equals_the_equations(batch, direction, pooling):
 @pytest.mark.parametrize(("direction", "pooling"), CASES)
 def test_an_image_without_regions_is_similar_to_nothing(batch, direction, pooling):
     model = build(direction, pooling)
-    features, positions, counts, tokens, lengths = batch
-    counts = counts.clone()
+    regions, captions = batch
+    counts = regions.counts.clone()
     counts[2] = 0
-    scores = model(features, positions, counts, tokens, lengths)
+    scores = scores_of(model, regions._replace(counts=counts), captions)
     if (direction, pooling) != ("t2i", "lse"):  # there each word adds exp(0)
         assert not scores[2].any()
     scores.sum().backward()
