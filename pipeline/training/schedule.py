@@ -32,7 +32,8 @@ class Schedule:
         clip: Largest norm of a step's gradient, 0 for none.
         precision: fp32, or bf16 for autocast.
         patience: Epochs without a better validation after which the rate falls at once or, at its
-            last value, the phase ends; None: all epochs are trained.
+            last value, the phase ends, and the phase's best weights come back; None: all epochs
+            are trained.
         schedule: step or cosine.
         lr_warmup_epochs: Epochs in which the rate rises from 0, step by step.
         accumulate: Batches whose gradients are averaged for a step.
@@ -191,7 +192,11 @@ def copy_weights(module: nn.Module) -> Weights:
 
 
 class Patience:
-    """Whether a phase has waited long enough for a better epoch.
+    """Whether a phase has waited long enough for a better epoch, and the weights of its best one.
+
+    What follows a fall of the rate begins with those weights: those of the last epoch have only
+    learnt the training pairs by heart, and a lower rate would keep them there. So does the next
+    phase.
 
     Args:
         epochs: Epochs without a better one after which something must happen; None: never.
@@ -200,23 +205,28 @@ class Patience:
     def __init__(self, epochs: int | None) -> None:
         self.epochs = epochs
         self.waited = 0
-        self.best_score: float | None = None  # of the running phase, whether it may be kept or not
+        self.best = BestWeights()  # of the running phase, whether it may be kept or not
 
-    def has_run_out(self, score: float | None, rate_fell: bool) -> bool:
+    def has_run_out(
+        self, score: float | None, epoch: int, rate_fell: bool, module: nn.Module
+    ) -> bool:
         """Take in an epoch; whether it was one too many. Then the waiting begins anew.
 
         Args:
             score: Of its validation, larger is better.
+            epoch: Its number in the training, from 1.
             rate_fell: Whether the schedule lowers the rate now: the next epochs are another try.
+            module: Whose weights are kept where they are the phase's best.
 
         Returns:
             True where the rate should fall, or the phase end.
         """
-        improved = is_better(score, self.best_score)
-        if improved:
-            self.best_score = score
+        if self.epochs is None:
+            return False
+        self.best.offer(score, epoch, module)
+        improved = self.best.epoch == epoch
         self.waited = 0 if improved or rate_fell else self.waited + 1
-        if self.epochs is None or self.waited < self.epochs:
+        if self.waited < self.epochs:
             return False
         self.waited = 0
         return True

@@ -422,7 +422,9 @@ class Trainer:
             self.best.offer(validation.score, state.epoch, self.network)
         row |= {"best": self.best.epoch, "cap": phase.epochs, "ended": ""}
         state.history.append(row)
-        has_run_out = self.patience.has_run_out(validation.score, fell)
+        has_run_out = self.patience.has_run_out(
+            validation.score, state.epoch, rate_fell=fell, module=self.network
+        )
         row["ended"] = self.close_phase(has_run_out, progress)
         self.save()
         note = f"epoch {state.epoch} ({row['phase']}): loss {row['loss']:.4g}, {validation.note}"
@@ -470,7 +472,13 @@ class Trainer:
             now = self.rate_falls()
             skip = next((later for later in range(1, left) if self.rate_falls(later) > now), left)
             then = f"phase {phase.name} ends" if skip == left else "the learning rate falls"
-            say(f"no better validation for {self.schedule.patience} epochs: {then}")
+            say(
+                f"no better validation for {self.schedule.patience} epochs: {then}; "
+                f"the weights of epoch {self.patience.best.epoch} are back"
+            )
+        if self.patience.best.weights and (skip or not left):
+            self.patience.best.put_back(self.network)
+            self.optimiser.state.clear()  # averages of gradients belong to other weights
         if skip:
             progress.update(skip * phase.batches.steps)
         if skip == left:
@@ -518,7 +526,7 @@ class Trainer:
                 "random": random_states(),
                 "state": asdict(self.state),
                 "best": vars(self.best),
-                "patience": vars(self.patience),
+                "patience": {"waited": self.patience.waited, "best": vars(self.patience.best)},
                 "collapse": {"epochs": self.collapse.epochs, "reason": self.collapse.reason},
                 "begun_from": self.begun_from,
             }
@@ -531,7 +539,8 @@ class Trainer:
             return
         self.state = State(**saved["state"])
         vars(self.best).update(saved["best"])
-        vars(self.patience).update(saved["patience"])
+        self.patience.waited = saved["patience"]["waited"]
+        vars(self.patience.best).update(saved["patience"]["best"])
         vars(self.collapse).update(saved["collapse"])
         self.begun_from = saved["begun_from"]
         if self.begun_from:  # what the phase began with follows from the weights it began with

@@ -224,6 +224,51 @@ def test_without_a_better_validation_the_rate_falls_and_then_the_phase_ends(toy,
     assert history[-1]["best"] == int(np.argmax(scripted)) + 1
 
 
+def test_a_lower_rate_goes_on_from_the_best_weights_of_the_phase(toy):
+    """After epoch 4 those of epoch 2 are back, and Adam has no averages of other weights; so is the
+    end of a phase. The kept weights are the best of all, whatever follows."""
+    starts, states, ends = [], [], []
+
+    def prepare(model):
+        starts.append({name: w.clone() for name, w in model.state_dict().items()})
+        states.append(len(toy.trainer.optimiser.state))
+
+    def judge(found, rows):
+        ends.append({name: w.clone() for name, w in toy.model.state_dict().items()})
+        return judged([1, 5, 2, 2, 3, 1, 4, 2, 2, 2, 2])(found, rows)
+
+    toy.schedule = replace(toy.schedule, lr_step=5, patience=2)
+    toy.phases = [toy.phase(name, 7, prepare=prepare, lr=0.01) for name in ("one", "two")]
+    result = toy.fit(judge=judge)
+    assert [row["phase"] for row in result.history] == ["one"] * 6 + ["two"] * 5
+    assert [count > 0 for count in states] == [*map(bool, [0, 1, 1, 1, 0, 1, 0, 1, 1, 0, 1])]
+    same = [
+        [number for number, end in enumerate(ends) if equal_weights(start, end)] for start in starts
+    ]
+    assert same[1:] == [[0], [1], [2], [1], [4], [1], [6], [7], [6], [9]]
+    assert result.epoch == 2
+    assert equal_weights(toy.model.state_dict(), ends[1])
+
+
+def equal_weights(one, two):
+    return all(torch.equal(value, two[name]) for name, value in one.items())
+
+
+@pytest.mark.parametrize("epochs", [6, 20])
+def test_with_patience_no_kept_weights_are_worse_than_without(toy, tmp_path, epochs):
+    """The same run, stopped at its best epoch before the first fall, is what stays."""
+    toy.schedule = replace(toy.schedule, lr_step=20)
+    toy.phases = [toy.phase("only", epochs)]
+    plain = toy.fit()
+    patient = Toy(tmp_path / "patient")
+    patient.schedule = replace(toy.schedule, patience=1)
+    patient.phases = [patient.phase("only", epochs)]
+    result = patient.fit()
+    fall = len(result.history)
+    stopped = max(row["val_rsum"] for row in plain.history[:fall])
+    assert result.kept["val_rsum"] >= stopped
+
+
 def test_with_a_cosine_patience_ends_the_phase(toy):
     toy.schedule = replace(toy.schedule, patience=2, schedule="cosine")
     toy.phases = [toy.phase("only", 9, toy.objective)]
