@@ -70,6 +70,9 @@ class SCAN(Model):
             files: The artefacts of NEEDS.
             in_memory: Whether features are read into memory where they fit.
 
+        Returns:
+            What the model reads.
+
         Raises:
             WorkbenchError: The regions have no boxes, and config.position_gate needs them.
         """
@@ -118,6 +121,9 @@ class SCAN(Model):
         Args:
             images: N images.
             captions: M captions.
+
+        Returns:
+            (N, M), at least float32.
         """
         device = images.vectors.device.type
         half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
@@ -139,6 +145,9 @@ class SCAN(Model):
         Args:
             images: N images.
             captions: M captions.
+
+        Returns:
+            Queries and contexts.
         """
         return (images, captions) if self.config.direction == "i2t" else (captions, images)
 
@@ -149,6 +158,9 @@ class SCAN(Model):
         Args:
             images: One image, without padding.
             captions: One caption, without padding.
+
+        Returns:
+            The weights (T, R), and the score of the pair.
         """
         regions = self.embed_images(images)
         words = self.embed_captions(captions)
@@ -171,6 +183,9 @@ def unit_side(vectors: Tensor, lengths: Tensor) -> Side:
     Args:
         vectors: (B, L, K).
         lengths: (B,) how many exist, on any device.
+
+    Returns:
+        The unit vectors, and their numbers on the same device.
     """
     units = unit_rows(vectors.flatten(0, 1)).view(vectors.shape)
     return Side(units, lengths.to(vectors.device))

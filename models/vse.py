@@ -64,6 +64,9 @@ class VSE(Model):
             config: The section of params.yaml; not read.
             files: The artefacts of NEEDS.
             in_memory: Whether features are read into memory where they fit.
+
+        Returns:
+            What the model reads.
         """
         return RetrievalData(
             files, ImageVectors(files.features, in_memory), CaptionWords(files.text)

@@ -86,6 +86,9 @@ class VSEInfinity(Model):
             config: The section of params.yaml; `words` says what reads a caption.
             files: The artefacts of NEEDS.
             in_memory: Whether features are read into memory where they fit.
+
+        Returns:
+            What the model reads.
         """
         captions: CaptionKind
         if config.words == "transformer":
@@ -122,6 +125,9 @@ class VSEInfinity(Model):
         Args:
             data: What they are trained and validated on.
             run: Names the ranking loss.
+
+        Returns:
+            The phases of all models of pairs.
         """
         batches = ThinnedBatches(
             data.split("train"),
@@ -139,6 +145,9 @@ def perceptron(inputs: int, outputs: int) -> nn.Sequential:
     Args:
         inputs: Width of what comes in.
         outputs: Width of what goes out.
+
+    Returns:
+        The layers.
     """
     hidden = max(outputs // 2, 1)
     # batch norm subtracts the mean, and with it any bias of the layer before
@@ -171,6 +180,9 @@ class ThinnedBatches(PairBatches):
         Args:
             epoch: Its number, from 0.
             first: Batches to leave out, which an interrupted training has seen.
+
+        Yields:
+            Batches, padded to the largest set that is left.
         """
         for step, batch in enumerate(super().epoch(epoch, first), first):
             # 1 + step: numpy takes [seed, epoch, 0] for [seed, epoch], which has made the order

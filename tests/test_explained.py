@@ -330,10 +330,6 @@ models/ranking/hinges.py
 models/ranking/loss.py
 models/ranking/pairs.py
 
-models/scan/attention.py
-models/scan/model.py
-models/scan/network.py
-models/scan/queries.py
 
 models/two_branch/batches.py
 models/two_branch/loss.py
@@ -342,13 +338,7 @@ models/two_branch/network.py
 models/two_branch/queries.py
 models/two_branch/towers.py
 
-models/vse/model.py
-models/vse/network.py
-models/vse/towers.py
 
-models/vse_infinity/model.py
-models/vse_infinity/network.py
-models/vse_infinity/queries.py
 
 stages/__init__.py
 stages/average_scores.py
@@ -367,11 +357,9 @@ stages/extract_image_features.py
 stages/extract_proposals.py
 stages/extract_region_features.py
 stages/params.py
-stages/record_attention.py
 stages/registries.py
 stages/score.py
 stages/tabulate_plots.py
-stages/train.py
 stages/train_detector.py
 stages/train_phrases.py
 """

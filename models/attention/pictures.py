@@ -28,6 +28,9 @@ def open_attention(
         device: That it runs on.
         split: train, val or test.
 
+    Returns:
+        The function.
+
     Raises:
         WorkbenchError: The model has no attention, the regions have no boxes, or the inputs are not
             those of the training.

@@ -67,6 +67,9 @@ class Run:
             name: Of the model.
             config: Its section of params.yaml.
             unread: Keys of the section that decide no result, as pydantic's `exclude`.
+
+        Returns:
+            The values, which JSON can hold.
         """
         section = config.model_dump(mode="json", exclude=unread)
         return {"loss": self.loss, "seed": self.seed, "ranking": self.ranking, name: section}
@@ -78,6 +81,9 @@ class Run:
             name: A file of models/losses.
             margin: On the scale of the model's scores.
             reduction: sum over the queries, or mean.
+
+        Returns:
+            The loss.
         """
         return PairLoss(make_loss(name, margin=margin, **self.ranking), reduction)
 
@@ -138,6 +144,9 @@ class Model(Trainable):
             config: Its section of params.yaml.
             files: The artefacts, as NEEDS names them.
             in_memory: Whether features are read into memory where they fit.
+
+        Returns:
+            The opened data, of which nothing is read yet but what shapes need.
         """
         raise NotImplementedError
 
@@ -200,6 +209,9 @@ class Model(Trainable):
         Args:
             run: Has the settings of all ranking losses.
             name: A file of models/losses.
+
+        Returns:
+            A module whose own weights, if any, are trained with the model.
         """
         return run.pair_loss(name, self.config.margin, self.config.training.reduction)
 
@@ -209,6 +221,9 @@ class Model(Trainable):
         Args:
             data: What they are trained and validated on.
             run: Names the ranking loss.
+
+        Returns:
+            One phase, or two, each of at least one epoch.
         """
         training = self.config.training
         batches = PairBatches(data.split("train"), training.batch_size, run.seed)
@@ -249,6 +264,9 @@ class Model(Trainable):
             pairs: Their scores.
             batch: Says which pairs are no negatives.
             phase: Has the ranking loss.
+
+        Returns:
+            The loss, and what is shown beside it.
         """
         assert pairs is not None
         assert phase.ranking is not None
@@ -272,7 +290,15 @@ class Model(Trainable):
         return score_vectors(self, split) if self.VECTORS else score_pairs(self, split)
 
     def scored_split(self, data: RetrievalData, name: str) -> Split:
-        """A split as evaluation reads it, perhaps from pixels: val or test."""
+        """A split as evaluation reads it, perhaps from pixels: val or test.
+
+        Args:
+            data: What the model reads.
+            name: val or test.
+
+        Returns:
+            The split.
+        """
         return data.split(name)
 
     def unread(self) -> Any:
@@ -286,7 +312,15 @@ class Model(Trainable):
     # ---- pictures
 
     def attention(self, images: Images, captions: Captions) -> AttentionView:
-        """What it attended to in one image and one caption; only models that attend have it."""
+        """What it attended to in one image and one caption; only models that attend have it.
+
+        Args:
+            images: One image, without padding.
+            captions: One caption, without padding.
+
+        Returns:
+            What a picture shows of them.
+        """
         raise NotImplementedError
 
     # ---- what no model overrides
@@ -329,6 +363,9 @@ class Model(Trainable):
             checkpoint: Of a model of this class.
             name: The model's, whose section of params.yaml the checkpoint holds.
 
+        Returns:
+            The model.
+
         Raises:
             WorkbenchError: The file is damaged.
         """
@@ -352,6 +389,9 @@ class Model(Trainable):
             batch: On the model's device.
             phase: The running phase.
             processes: Who shares the rows.
+
+        Returns:
+            The loss of the whole batch, the same in every process.
         """
         images = processes.shard(self.embed_images, batch.images)
         captions = processes.shard(self.embed_captions, batch.captions)
@@ -415,6 +455,9 @@ def build_trainer(
         run: Names the ranking loss.
         resume: Where an interrupted training keeps its state.
         processes: Who shares every batch.
+
+    Returns:
+        The trainer.
     """
     training = model.config.training
     names = {field.name for field in fields(Schedule)}
@@ -445,6 +488,9 @@ def collapse_advice(training: Any, name: str, loss: str) -> str:
         training: Its section.
         name: Of the model.
         loss: Of the run.
+
+    Returns:
+        The end of a message: what to try.
     """
     rates = "training.lr" if hasattr(training, "lr") else "phases.lr"
     words = [f"lower {name}.{rates}", "train with another loss"]
@@ -529,6 +575,9 @@ def scores_of(split: Split, scores: Any, images: np.ndarray, captions: np.ndarra
         scores: (N, M).
         images: (N, K) vectors.
         captions: (M, K) vectors.
+
+    Returns:
+        What is evaluated and written.
     """
     return SplitScores(
         scores=scores,
@@ -542,7 +591,15 @@ def scores_of(split: Split, scores: Any, images: np.ndarray, captions: np.ndarra
 
 
 def embed_all_images(model: Model, split: Split) -> Rows:
-    """All images of a split, embedded IMAGE_BLOCK at a time."""
+    """All images of a split, embedded IMAGE_BLOCK at a time.
+
+    Args:
+        model: On its device, in evaluation mode.
+        split: N images.
+
+    Returns:
+        N embedded images.
+    """
     blocks = [
         model.embed_images(to_device(split.images(rows), model.device))
         for rows in in_blocks(len(split.image_ids), IMAGE_BLOCK)
@@ -556,6 +613,9 @@ def caption_blocks(split: Split, size: int) -> Iterator[np.ndarray]:
     Args:
         split: M captions; where they are no Words they come in their order.
         size: Captions of a block at most.
+
+    Yields:
+        Row numbers (B,), each of the M once.
     """
     count = len(split.caption_ids)
     found = []
@@ -574,13 +634,29 @@ def caption_blocks(split: Split, size: int) -> Iterator[np.ndarray]:
 
 
 def in_blocks(count: int, size: int) -> Iterator[np.ndarray]:
-    """Row numbers 0 to count - 1 in runs of at most `size`."""
+    """Row numbers 0 to count - 1 in runs of at most `size`.
+
+    Args:
+        count: How many rows there are.
+        size: Rows of a run.
+
+    Yields:
+        Row numbers (B,).
+    """
     for start in range(0, count, size):
         yield np.arange(start, min(start + size, count))
 
 
 def part_of(side: Rows, rows: slice | Tensor) -> Rows:
-    """Some rows of an embedded side."""
+    """Some rows of an embedded side.
+
+    Args:
+        side: B embedded images or captions.
+        rows: Which of them.
+
+    Returns:
+        Those rows, in the form of the side.
+    """
     return tree_map(lambda tensor: tensor[rows], side)
 
 
@@ -591,6 +667,9 @@ def with_progress(blocks: Iterator[np.ndarray], pairs: int, total: int) -> Itera
         blocks: Rows of captions.
         pairs: How many pairs are scored in all.
         total: How many captions.
+
+    Yields:
+        The blocks.
     """
     if pairs < PROGRESS_FROM:
         yield from blocks

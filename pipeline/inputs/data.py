@@ -260,6 +260,9 @@ class CaptionKind(Protocol):
         Args:
             words: Of the text.
             unknown: Those that are not known, each once.
+
+        Returns:
+            Lines, perhaps none.
         """
         ...
 
@@ -334,7 +337,12 @@ class CaptionWords:
         return WordRows([self.vocabulary.encode(words) for words in table["tokens"]])
 
     def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Nothing: the vocabulary is all that texts need."""
+        """Nothing: the vocabulary is all that texts need.
+
+        Args:
+            path: Not read.
+            wordnet: Not read.
+        """
 
     def known(self, words: Sequence[str]) -> list[bool]:
         """Which words of a text are in the vocabulary."""
@@ -351,6 +359,9 @@ class CaptionWords:
         Args:
             words: Of the text.
             unknown: Those that are not in the vocabulary, each once.
+
+        Returns:
+            One line, or none.
         """
         return [f"not in the vocabulary, read as <unk>: {', '.join(unknown)}"] if unknown else []
 
@@ -421,6 +432,9 @@ class SentenceVectors:
         Args:
             words: Of the text.
             unknown: Those that the encoder does not read, each once.
+
+        Returns:
+            One line, or none.
         """
         kinds = "unknown or stop words" if self.encoder.name == "tfidf" else "unknown words"
         return [f"{kinds}, left out: {', '.join(unknown)}"] if unknown else []
@@ -525,6 +539,9 @@ class TokenStates:
         Args:
             words: Of the text.
             unknown: Those that the transformer does not read, each once.
+
+        Returns:
+            One line, or none.
         """
         return [f"unknown words, left out: {', '.join(unknown)}"] if unknown else []
 

@@ -110,7 +110,15 @@ Side = TypeVar("Side", bound=Tensor | Regions | Words)
 
 
 def to_device(side: Side, device: torch.device) -> Side:
-    """Images or captions on a device; numbers of words and of regions stay on the CPU."""
+    """Images or captions on a device; numbers of words and of regions stay on the CPU.
+
+    Args:
+        side: Images or captions.
+        device: Where they are wanted.
+
+    Returns:
+        The same in the same form.
+    """
     if isinstance(side, Regions):
         regions = Regions(side.features.to(device), side.positions.to(device), side.counts)
         return regions  # type: ignore[return-value]
@@ -192,6 +200,9 @@ class PairBatches:
         Args:
             epoch: Its number, from 0.
             first: Batches to leave out, which an interrupted training has seen.
+
+        Yields:
+            Batches of `size` pairs; the last may have fewer.
         """
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
         for step in range(first, self.steps):

@@ -150,7 +150,15 @@ def build_optimiser(
 
 
 def is_better(score: float | None, best: float | None) -> bool:
-    """Whether a score is above the best before it; without scores the last is the best."""
+    """Whether a score is above the best before it; without scores the last is the best.
+
+    Args:
+        score: Of this epoch; None where nothing is scored.
+        best: Of the best before; None where there is none.
+
+    Returns:
+        True for the first score, for a larger one, and without scores.
+    """
     return score is None or best is None or score > best
 
 

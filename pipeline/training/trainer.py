@@ -50,6 +50,9 @@ class Batches(Protocol):
         Args:
             epoch: Its number, from 0.
             first: Batches to leave out, which an interrupted training has seen.
+
+        Yields:
+            Batches.
         """
         ...
 
@@ -142,6 +145,9 @@ class Trainable(nn.Module):
             batch: On the network's device, the same in all processes.
             phase: The running phase.
             processes: Who shares the rows of the batch.
+
+        Returns:
+            The loss of the whole batch.
         """
         raise NotImplementedError
 
@@ -557,6 +563,11 @@ class Trainer:
 
 
 def add_to(sums: dict[str, Tensor], values: dict[str, Tensor]) -> None:
-    """Add values to their sums by name, as float64 on their device."""
+    """Add values to their sums by name, as float64 on their device.
+
+    Args:
+        sums: By name; changed in place.
+        values: Scalars by name.
+    """
     for name, value in values.items():
         sums[name] = sums.get(name, 0) + value.detach().double()

@@ -62,6 +62,9 @@ class Traced:
             batch: Rows.
             length: Words of the longest caption, where captions have any length.
             generator: Draws.
+
+        Returns:
+            Inputs by name.
         """
         inputs = {}
         for name, value in self.inputs.items():
@@ -111,7 +114,15 @@ class WordSide(nn.Module):
         self.model = model
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Padded word ids (B, T) with lengths (B,) to unit rows (B, K)."""
+        """Padded word ids (B, T) with lengths (B,) to unit rows (B, K).
+
+        Args:
+            tokens: (B, T) word ids, padded at the end.
+            lengths: (B,) words of each caption.
+
+        Returns:
+            Unit rows (B, K).
+        """
         return self.model.index(self.model.embed_captions(Words(tokens, lengths)))
 
 

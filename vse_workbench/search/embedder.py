@@ -146,6 +146,9 @@ class QueryEmbedder:
             wordnet: Folder of WordNet's files, for an encoder that looks words up.
             tell: Is told of words that the model does not know.
 
+        Returns:
+            The vector and, where the model compares more, how pairs are scored.
+
         Raises:
             WorkbenchError: It knows none of them.
         """
@@ -264,6 +267,9 @@ def text_embedder(name: str, device: torch.device) -> QueryEmbedder:
     Args:
         name: Of the model.
         device: That it runs on.
+
+    Returns:
+        The model.
 
     Raises:
         WorkbenchError: The model compares more than vectors.
