@@ -35,7 +35,7 @@ WRONG_WHOLE: Final = "wrong_whole"
 
 
 def _count_or(word: str, meaning: str | None) -> PlainValidator:
-    def check(value: Any) -> int | str | None:
+    def check(value: object) -> int | str | None:
         if isinstance(value, str) and value == word:
             return meaning
         if type(value) is int and value >= 1:
@@ -49,7 +49,7 @@ def _as_written(value: int | None, info: FieldSerializationInfo) -> int | str | 
     return "none" if value is None and info.context is AS_WRITTEN else value
 
 
-def _count_or_share(value: Any) -> int | float:
+def _count_or_share(value: object) -> int | float:
     if type(value) is int and value >= 1:
         return value
     if type(value) is float and 0.0 < value < 1.0:
@@ -102,7 +102,7 @@ def one_of(names: Iterable[str]) -> PlainValidator:
     """The type of a key that names an entry of a registry: `Annotated[str, one_of(READERS)]`."""
     allowed = tuple(names)
 
-    def check(value: Any) -> str:
+    def check(value: object) -> str:
         if isinstance(value, str) and value in allowed:
             return value
         raise _error(WRONG_VALUE, f"allowed are {', '.join(allowed)}")
@@ -114,10 +114,11 @@ def some_of(names: Iterable[str]) -> PlainValidator:
     """The type of a key that names one or several different things, joined by +: `gmm+hglmm`."""
     allowed = tuple(names)
 
-    def check(value: Any) -> str:
-        names = value.split("+") if isinstance(value, str) else []
-        if names and set(names) <= set(allowed) and len(set(names)) == len(names):
-            return value
+    def check(value: object) -> str:
+        if isinstance(value, str):
+            names = value.split("+")
+            if set(names) <= set(allowed) and len(set(names)) == len(names):
+                return value
         several = "+".join(allowed[:2])
         raise _error(WRONG_VALUE, f"allowed are {', '.join(allowed)} or several, as {several}")
 
@@ -150,7 +151,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     @classmethod
-    def whole(cls, values: Mapping[str, Any]) -> Self:
+    def whole(cls, values: Mapping[str, object]) -> Self:
         """A section with no key left to its default: what a file of ours says it was made with."""
         lacking = sorted(cls.model_fields.keys() - values.keys())
         if lacking:
@@ -158,7 +159,7 @@ class Section(BaseModel):
         return cls.model_validate(values)
 
 
-def wrong_value(key: str, value: Any, text: str) -> InitErrorDetails:
+def wrong_value(key: str, value: object, text: str) -> InitErrorDetails:
     """A problem of one key.
 
     Args:

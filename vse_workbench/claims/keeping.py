@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pandas as pd
 
@@ -23,6 +22,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.runtime.recipes import leaves
+from pipeline.runtime.text import Values
 from pipeline.scores.groups import group_codes
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.storage.features import FeatureFile
@@ -145,7 +145,7 @@ def epochs_of_phase(
     return best, last, min(last, most) if is_whole else most
 
 
-def epoch_limits(section: Mapping[str, Any], loss: str) -> dict[str, int]:
+def epoch_limits(section: Values, loss: str) -> dict[str, int]:
     """The most epochs of each phase of a training; an earlier phase by another loss, as a warm-up,
     counts to that of `loss`.
 

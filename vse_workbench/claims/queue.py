@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from pipeline.runtime.code import Sources
 from pipeline.runtime.errors import WorkbenchError
@@ -14,6 +13,7 @@ from pipeline.runtime.files import fingerprint, write_json, write_text
 from pipeline.runtime.graph import EVALUATING, GRAPH, LOCALISING, resolved_stages
 from pipeline.runtime.process import say
 from pipeline.runtime.recipes import leaves
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
 from stages.common import CODE, SOURCES
@@ -50,7 +50,7 @@ class Plan:
 
     setting: str
     dataset: str
-    params: Mapping[str, Any]
+    params: Values
     criterion: str  # what ranks its figures, or ledger.FEATURES
     stage: str  # the last one, such as evaluate@vse
     stages: tuple[str, ...]  # from which it follows, and itself
@@ -84,7 +84,7 @@ class Planner:
         )
         return [self.plan(*pair) for pair in dict.fromkeys(compared)]
 
-    def params(self, setting: str, dataset: str, factor: float = 1.0) -> dict[str, Any]:
+    def params(self, setting: str, dataset: str, factor: float = 1.0) -> Values:
         """The params.yaml of a setting.
 
         Args:
@@ -159,7 +159,7 @@ class Job:
         return f"{self.plan.setting} on {self.plan.dataset}, {what}{factor}"
 
 
-def without_data(params: Mapping[str, Any]) -> dict[str, Any]:
+def without_data(params: Values) -> Values:
     """A params.yaml that is valid also where raw data and a model of words are not there."""
     words = params["vocabulary"]
     has_model = {"vectors": "."} if words["source"] == "transformer" else {}
@@ -258,10 +258,10 @@ def cost_text(jobs: Sequence[Job]) -> str:
     return f"{sum(known) / 60:.1f} hours" + (f" and {lost} runs of unknown cost" if lost else "")
 
 
-def _upstream_stages(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
+def _upstream_stages(stages: Values, last: str) -> Values:
     """Stages from which `last` follows, and itself, by name."""
     owners = {out: name for name, stage in stages.items() for out in stage.get("outs", ())}
-    needed = dict[str, Any]()
+    needed = Values()
     ahead = [last]
     while ahead:
         name = ahead.pop()
@@ -272,7 +272,7 @@ def _upstream_stages(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
     return dict(sorted(needed.items()))
 
 
-def _lists(stages: Mapping[str, Any]) -> list[str]:
+def _lists(stages: Values) -> list[str]:
     """The names of the lists of code that stages depend on, sorted."""
     deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
     return sorted(path.name for path in deps if path.parent == CODE)

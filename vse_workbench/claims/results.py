@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -170,7 +169,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
         path: the file.
         rows: in their order.
     """
-    lines: list[tuple[Any, ...]] = [(*KEYS, *FIGURES)]
+    lines: list[tuple[object, ...]] = [(*KEYS, *FIGURES)]
     for row in rows:
         figures = (row.figures.get(key, "") for key in FIGURES)
         lines.append((*(getattr(row, key) for key in KEYS), *figures))

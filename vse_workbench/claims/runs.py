@@ -9,14 +9,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.process import name_user, say
 from pipeline.runtime.recipes import leaves
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
 from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns
@@ -70,7 +70,7 @@ class Folder:
         """The name of the run that was begun last."""
         return self.note.read_text(encoding="utf-8") if self.note.exists() else ""
 
-    def run(self, job: Job, params: Mapping[str, Any]) -> tuple[int, float]:
+    def run(self, job: Job, params: Values) -> tuple[int, float]:
         """Run the stages of a job. One process at a time runs those before the training: the others
         then take them from the cache.
 

@@ -2,7 +2,6 @@
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import click
 import h5py
@@ -51,7 +50,7 @@ def main(
     if as_json:
         if row is not None or picture is not None:
             raise WorkbenchError("--json has no rows: use it without --id and --picture")
-        extra: dict[str, Any] = {"verified": inspection.verify_file(file)} if verify else {}
+        extra: dict[str, object] = {"verified": inspection.verify_file(file)} if verify else {}
         extra |= {"neighbours": inspection.nearest_ids(file, query)} if query is not None else {}
         return print_json(inspection.file_description(file) | extra)
     if verify:

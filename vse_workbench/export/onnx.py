@@ -21,6 +21,7 @@ from models.base.towers import BATCHES, LENGTHS, Tower
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 from pipeline.runtime.process import say
+from pipeline.runtime.text import Values
 
 TOLERANCE = 1e-5  # of unit rows; float32 in another order of sums differs by some 1e-7
 OUTPUT = "vector"
@@ -42,7 +43,7 @@ class CropFeatures(nn.Module):
 
 def write_networks(
     folder: Path, towers: Mapping[str, Tower], files: Files, sizes: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Values:
     """Export both towers, and the image network if the image tower has none. A model whose features
     come from a file gets none.
 
@@ -76,7 +77,7 @@ def write_networks(
         say(f"{name}.onnx: differs from the model by {difference:.1g} at most")
     if crops is None:
         return {}
-    crop: dict[str, Any] = {"resize": crops.resize, "squash": crops.squash}
+    crop: dict[str, object] = {"resize": crops.resize, "squash": crops.squash}
     crop |= {"resampling": crops.resampling.name, "side": crops.crop}
     crop |= {"channels": "BGR" if crops.bgr else "RGB", "views": crops.views}
     return {"crop": crop}

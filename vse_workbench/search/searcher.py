@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -78,7 +77,7 @@ def best_model() -> str:
     return best
 
 
-def as_dict(hit: Hit) -> dict[str, Any]:
+def as_dict(hit: Hit) -> dict[str, object]:
     """A result under the names that `vse search --json` and the server use."""
     values = asdict(hit)
     return {"id" if key == "name" else key: value for key, value in values.items()}
