@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from pipeline.attention.pairs import PairAttention, RankedPair, read_attention
 from pipeline.corpus.images import open_rgb
+from pipeline.report.attention_pairs import PairAttention, RankedPair, read_attention
 from pipeline.report.pictures import Font, Point, data_uri, free_place, resized
 from pipeline.report.shelf import REMEDY, CorpusLookup
 from pipeline.runtime.errors import WorkbenchError

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.attention.pairs import OPTIONAL, PairAttention
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import RegionRows
 from pipeline.inputs.sources import TokenRows
+from pipeline.report.attention_pairs import OPTIONAL, PairAttention
 from pipeline.runtime.errors import WorkbenchError
 
 # features (1, R, D), positions (1, R, 4), counts (1,), and word ids (1, T), lengths (1,) to a
