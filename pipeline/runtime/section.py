@@ -260,18 +260,20 @@ class EmbeddingFileConfig(Section):
         """
         if value != "file":
             if self.path is not None:
-                text = f"must be null when {switch} is {value!r}"
-                yield wrong_value("file.path", self.path, text)
+                yield wrong_value(
+                    "file.path", self.path, f"must be null when {switch} is {value!r}"
+                )
         elif self.path is None:
             yield wrong_value("file.path", None, f"{switch} 'file' needs the path of a file")
         elif not os.path.exists(self.path):
             yield wrong_value("file.path", self.path, not_found(self.path))
         elif not os.path.isdir(self.path) and not self.path.endswith(VECTOR_FILES):
             endings = ", ".join(VECTOR_FILES)
-            text = (
-                f"allowed are files that end in {endings}, and folders of VSE++ or clip-retrieval"
+            yield wrong_value(
+                "file.path",
+                self.path,
+                f"allowed are files that end in {endings}, and folders of VSE++ or clip-retrieval",
             )
-            yield wrong_value("file.path", self.path, text)
 
     def read_names(self) -> dict[str, str]:
         """The keys that decide which values of a file are read."""
@@ -288,8 +290,11 @@ class ExtractionConfig(Section):
     @contradictions
     def _shards_for_all(self) -> Iterator[InitErrorDetails]:
         if self.shard is None and (self.engine != "local" or self.workers > 1):
-            text = f"engine {self.engine!r} with {self.workers} workers needs a number of rows"
-            yield wrong_value("shard", None, text)
+            yield wrong_value(
+                "shard",
+                None,
+                f"engine {self.engine!r} with {self.workers} workers needs a number of rows",
+            )
 
 
 class RuntimeConfig(Section):

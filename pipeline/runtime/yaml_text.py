@@ -40,8 +40,9 @@ def plain_yaml(text: str, where: str, hint: str = "") -> Any:
         WorkbenchError: it is no YAML, or too large.
     """
     if len(text) > MAX_CHARACTERS:
-        message = f"{where}: {len(text):,} characters; allowed are {MAX_CHARACTERS:,}"
-        raise WorkbenchError(message, hint)
+        raise WorkbenchError(
+            f"{where}: {len(text):,} characters; allowed are {MAX_CHARACTERS:,}", hint
+        )
     try:
         return deepcopy(_parsed(text))
     except MarkedYAMLError as error:

@@ -181,8 +181,10 @@ class BuiltIndexes:
         wanted = {"model": model, "index": settings.index}
         for name, value in (wanted | {"parameters": settings.parameters.model_dump()}).items():
             if content[name] != value:
-                text = f"{folder / INDEX_FILE}: its {name} is {content[name]}, not {value}"
-                raise WorkbenchError(text, self.remedy)
+                raise WorkbenchError(
+                    f"{folder / INDEX_FILE}: its {name} is {content[name]}, not {value}",
+                    self.remedy,
+                )
         self.parts = {f"{part['split']}_{part['kind']}": part for part in content["parts"]}
 
     def attached(self, index: Index, split: str, kind: str) -> Index:

@@ -195,8 +195,10 @@ class Runs:
         if code and COLLAPSE not in log:
             raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
         if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
-            text = f"{job.name}: was started with other code or settings than today's: not kept"
-            raise WorkbenchError(text, "run the same command: it runs what lacks today")
+            raise WorkbenchError(
+                f"{job.name}: was started with other code or settings than today's: not kept",
+                "run the same command: it runs what lacks today",
+            )
         row = keep_run(job, folder.path, folder.commit, minutes, bool(code), self.kept)
         with self.changed:
             self.kept.rows.append(row)
@@ -223,8 +225,10 @@ def run_all(runs: Runs, processes: int, commit: str) -> None:
     for thread in threads:
         thread.join()
     if runs.failed:
-        text = f"{counted(len(runs.failed), 'run')} failed: {listing(runs.failed)}"
-        raise WorkbenchError(text, "mend it, then run the same command")
+        raise WorkbenchError(
+            f"{counted(len(runs.failed), 'run')} failed: {listing(runs.failed)}",
+            "mend it, then run the same command",
+        )
 
 
 def committed_head() -> str:

@@ -127,8 +127,9 @@ def _listed(value: object, kinds: tuple[type, ...], what: str) -> list[Any]:
     for number, item in enumerate(items, start=1):
         if not isinstance(item, kinds):
             hint = OPENED if what == "path" and _is_picture(item) else ""
-            text = f"number {number} of the list is {_described(item)}, not a {what}"
-            raise WorkbenchError(text, hint)
+            raise WorkbenchError(
+                f"number {number} of the list is {_described(item)}, not a {what}", hint
+            )
     return items
 
 

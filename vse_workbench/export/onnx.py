@@ -101,9 +101,10 @@ def write_tower(path: Path, tower: Tower) -> float:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch's exporter needs it
     except ModuleNotFoundError as error:
-        cause = f"{error.name} is not installed: ONNX files need the extra onnx"
-        way_out = "pip install --constraint constraints.txt --editable '.[onnx]'"
-        raise WorkbenchError(cause, way_out) from None
+        raise WorkbenchError(
+            f"{error.name} is not installed: ONNX files need the extra onnx",
+            "pip install --constraint constraints.txt --editable '.[onnx]'",
+        ) from None
     with atomic_path(path) as temporary:
         _export(temporary, tower)
         session = onnxruntime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"])
@@ -118,8 +119,10 @@ def write_tower(path: Path, tower: Tower) -> float:
             largest = max(largest, float(np.abs(ours - theirs[0]).max()) / scale)
         if not largest <= TOLERANCE:
             cause = f"{path.name}: its vectors differ from the model's by {largest:.2g}"
-            way_out = "leave --onnx out: the folder's own weights are right"
-            raise WorkbenchError(f"{cause}; allowed is {TOLERANCE:g}", way_out)
+            raise WorkbenchError(
+                f"{cause}; allowed is {TOLERANCE:g}",
+                "leave --onnx out: the folder's own weights are right",
+            )
     return largest
 
 

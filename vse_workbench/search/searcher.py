@@ -203,8 +203,9 @@ class Searcher:
         criterion = question.criterion
         allowed = single_query_criteria()
         if criterion.name not in allowed:
-            text = f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
-            raise WorkbenchError(text)
+            raise WorkbenchError(
+                f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
+            )
         stored = self._scores(question.split)
         ids = stored.image_ids if kind == "image" else stored.caption_ids
         places = {name: row for row, name in enumerate(ids)}
