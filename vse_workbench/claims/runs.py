@@ -199,7 +199,14 @@ class Runs:
                 f"{job.name}: was started with other code or settings than today's: not kept",
                 "run the same command: it runs what lacks today",
             )
-        row = keep_run(job, folder.path, folder.commit, minutes, bool(code), self.kept)
+        row = keep_run(
+            job,
+            folder=folder.path,
+            commit=folder.commit,
+            minutes=minutes,
+            has_collapsed=bool(code),
+            kept=self.kept,
+        )
         with self.changed:
             self.kept.rows.append(row)
             write_rows(self.kept.path, self.kept.rows)
