@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from models.attention.pictures import check_attention, open_attention
-from pipeline.attention.pairs import record_attention
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import has_boxes
+from pipeline.report.attention_pairs import record_attention
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import settle
 from pipeline.scores.file import read_scores

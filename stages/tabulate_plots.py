@@ -5,7 +5,9 @@ from pathlib import Path
 from pipeline.comparison.files import of_models
 from pipeline.evaluation.file import check_model, read_query_ranks, read_ranks
 from pipeline.evaluation.findings import read_findings
-from pipeline.plots.tables import (
+from pipeline.report.colours import numbers_of
+from pipeline.report.curve_files import read_curve
+from pipeline.report.plot_tables import (
     as_tsv,
     hub_rows,
     recall_rows,
@@ -13,8 +15,6 @@ from pipeline.plots.tables import (
     training_rows,
     with_colours,
 )
-from pipeline.report.colours import numbers_of
-from pipeline.report.curve_files import read_curve
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import EVALUATING, stage_items
 from pipeline.runtime.process import say

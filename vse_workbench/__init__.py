@@ -56,7 +56,7 @@ class _OwnBlocks:
     """Finds our packages of common names where we are, whatever the working directory holds."""
 
     @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         return PathFinder.find_spec(name, [str(FOLDER.parent)]) if name in BLOCKS else None
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pipeline.attention.reader import AttentionReader, shown_words
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs, require_boxes
+from pipeline.report.attention_reader import AttentionReader, shown_words
 from pipeline.storage.checkpoint import Checkpoint
 
 

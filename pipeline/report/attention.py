@@ -3,14 +3,13 @@
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from pipeline.attention.pairs import PairAttention, RankedPair, read_attention
 from pipeline.corpus.images import open_rgb
+from pipeline.report.attention_pairs import PairAttention, RankedPair, read_attention
 from pipeline.report.pictures import Font, Point, data_uri, free_place, resized
 from pipeline.report.shelf import REMEDY, CorpusLookup
 from pipeline.runtime.errors import WorkbenchError
@@ -31,7 +30,9 @@ SOFT = "#5a6370"
 BAR = "#1f6fb2"
 
 
-def attention_figures(path: Path, weights: str | None, shelf: CorpusLookup) -> list[dict[str, Any]]:
+def attention_figures(
+    path: Path, weights: str | None, shelf: CorpusLookup
+) -> list[dict[str, object]]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
 
     Args:
@@ -66,7 +67,7 @@ def shown_pairs(pairs: Sequence[RankedPair]) -> list[RankedPair]:
     return shown
 
 
-def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[str, Any]:
+def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[str, object]:
     """A pair for the page.
 
     Args:

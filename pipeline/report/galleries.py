@@ -1,7 +1,6 @@
 """Queries worth looking at: what a model ranks first, where it fails hardest, where it succeeds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from pipeline.evaluation.file import RankRecord
 from pipeline.evaluation.findings import BestHits
@@ -11,7 +10,7 @@ from pipeline.scores.ranking import Direction
 
 def build_galleries(
     hits: Mapping[Direction, BestHits], record: RankRecord, shelf: CorpusLookup
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The galleries caption -> images and image -> captions of one model.
 
     Args:
@@ -28,9 +27,14 @@ def build_galleries(
     both = ("t2i", hits["t2i"], captions, images), ("i2t", hits["i2t"], images, captions)
     for way, best, queries, items in both:
         shown = [_shown(best, row, queries, items) for row in range(len(best.queries))]
-        gallery = {"direction": way, "failed": best.failed, "queries": len(queries[0])}
-        gallery["failures"] = [query for query in shown if query["rank"] > 1]
-        gallery["successes"] = [query for query in shown if query["rank"] == 1]
+        ranked = list(zip(shown, best.ranks.tolist(), strict=True))
+        gallery = {
+            "direction": way,
+            "failed": best.failed,
+            "queries": len(queries[0]),
+            "failures": [query for query, rank in ranked if rank > 1],
+            "successes": [query for query, rank in ranked if rank == 1],
+        }
         galleries.append(gallery)
     return galleries
 
@@ -39,7 +43,7 @@ def build_galleries(
 _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 
 
-def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, Any]:
+def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, object]:
     """A query for the page. rank: of its best true item; ranked: how many items were; truth: the
     best true item if it is beyond the hits."""
     own_ids, own_groups, own_entry = queries

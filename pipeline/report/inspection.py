@@ -5,13 +5,12 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.text import printable
+from pipeline.runtime.text import Values, printable
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from pipeline.storage.hdf5 import Layout, mapped, opened, text_names, verify
@@ -57,11 +56,11 @@ def summary_lines(path: Path) -> Iterator[str]:
     yield from _section("first entries", _first_entries(path, layouts))
 
 
-def file_description(path: Path) -> dict[str, Any]:
+def file_description(path: Path) -> dict[str, object]:
     """What `summary` tells people, for a program; numbers that there are none of are None."""
     file = open_file(path)
     layouts = datasets_of(file)
-    datasets: dict[str, Any] = {
+    datasets: Values = {
         name: {"shape": list(layout.shape), "type": _type(layout)}
         for name, layout in layouts.items()
     }
@@ -180,8 +179,8 @@ def attribute_lines(attributes: Attributes) -> str:
     return text.getvalue()
 
 
-def _unfolded(attributes: Attributes) -> dict[str, Any]:
-    values: dict[str, Any] = dict(attributes)
+def _unfolded(attributes: Attributes) -> dict[str, object]:
+    values: dict[str, object] = dict(attributes)
     for name, value in attributes.items():
         if isinstance(value, str) and value[:1] in ("{", "["):
             with suppress(ValueError, RecursionError):  # not JSON after all: shown as it is

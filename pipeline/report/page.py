@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import numpy as np
@@ -132,7 +131,7 @@ def build_page(
 
 def _model(
     number: int, result: Result, attended: Path | None, shelf: CorpusLookup, criteria: Sequence[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The sections of one model; number: its colour and dashes in every figure."""
     record = result.record
     shelf.check(result.ranks, record.image_ids, record.caption_ids)
@@ -153,7 +152,7 @@ def _model(
 
 def hubs_of(
     counts: Mapping[str, Mapping[Direction, np.ndarray]], model: str, criteria: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Hubs of a split, both directions, every criterion.
 
     Args:
@@ -191,7 +190,7 @@ def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
     return {name: 100 * n / captions for name, n in pairs_table(counts, captions).items()}
 
 
-def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
+def _frame(run: Run, results: Sequence[Result]) -> dict[str, object]:
     """Texts of the whole page, its style and its script, and the digest that permits the script."""
     images = len(results[0].record.image_ids)
     captions = len(results[0].record.caption_ids)
@@ -213,7 +212,7 @@ def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
 
 def _table(
     results: Sequence[Result], behind: Mapping[str, Difference], numbers: Mapping[str, int]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Rows by group; their cells are those of `shown_first`, then those behind the switch."""
     groups = table.groups_of(results)
     columns = columns_in(groups[0][0].figures)
@@ -244,7 +243,7 @@ def _table(
 
 def _curves(
     curves: Mapping[str, Curve], names: Sequence[str], numbers: Mapping[str, int]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Charts of the models of several epochs, and the names of the others."""
     drawn = {name: curve for name, curve in curves.items() if len(curve.epochs) > 1}
     series = {name: numbers[name] for name in drawn}

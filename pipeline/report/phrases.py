@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,7 @@ def phrase_section(
     found: Sequence[Path],
     folder: Path | None,
     shelf: CorpusLookup,
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Captions that the best model by R@1 finds all phrases of (hits), and others (misses).
 
     Args:
@@ -77,7 +76,7 @@ def _spaced(table: pd.DataFrame) -> list[str]:
     return [str(table.index[row]) for row in places]
 
 
-def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: CorpusLookup) -> dict[str, Any]:
+def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: CorpusLookup) -> dict[str, object]:
     """A caption for the page. best: by model the IoU of its best box of a phrase with the true one,
     found: whether it is right; pictures: data URIs, of the true boxes, then of each model's."""
     rows = [table[table["caption_id"] == caption][:MOST] for table in tables]

@@ -5,14 +5,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePath
-from typing import Any
 
 from pipeline.runtime.yaml_text import plain
 
 LEFT_OUT = ("runtime",)  # where a run took place, not what it computed
 
 
-def parameters(values: Mapping[str, Any]) -> dict[str, str]:
+def parameters(values: Mapping[str, object]) -> dict[str, str]:
     """params.yaml as key -> value, keys joined by dots, absolute paths cut to their last part."""
     return dict(_flat("", {key: part for key, part in values.items() if key not in LEFT_OUT}))
 
@@ -30,10 +29,10 @@ def commit_query(output: Path) -> str:
     return f"git log --all --reverse --format='%h %cs' -S{digest} -- dvc.lock"
 
 
-def _flat(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _flat(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(f"{prefix}{key}.", value)
         else:
-            is_place = isinstance(value, str) and PurePath(value).is_absolute()
-            yield f"{prefix}{key}", PurePath(value).name if is_place else plain(value)
+            place = PurePath(value) if isinstance(value, str) else PurePath()
+            yield f"{prefix}{key}", place.name if place.is_absolute() else plain(value)

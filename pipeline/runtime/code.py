@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
@@ -30,6 +29,7 @@ UNLISTED = frozenset(
 )
 MACHINERY = ("stages.common", "stages.params")  # every stage loads them and what they need
 # Fields of a syntax tree that change no result; some exist in one version of Python alone.
+Parsed = tuple[str, list[str]]  # digest of a source's code, first-party modules that it imports
 IGNORED_FIELDS = (
     "annotation",
     "returns",
@@ -54,8 +54,8 @@ class Sources:
         self.root = root
         self.memory = memory
         self._known = self._remembered()
-        self._used: dict[str, list[Any]] = {}
-        self._by_file: dict[str, list[Any]] = {}
+        self._used: dict[str, Parsed] = {}
+        self._by_file: dict[str, Parsed] = {}
 
     def closure(self, modules: Iterable[str], left_out: frozenset[str] = UNLISTED) -> list[str]:
         """The files that importing some modules may load. Imports inside functions count, those for
@@ -88,14 +88,14 @@ class Sources:
         if self.memory is not None and self._used.keys() - self._known.keys():
             write_text(self.memory, json.dumps(self._used))
 
-    def _remembered(self) -> dict[str, list[Any]]:
+    def _remembered(self) -> dict[str, Parsed]:
         try:
             known = json.loads(self.memory.read_bytes()) if self.memory else {}
         except (OSError, ValueError):  # a memory is worth a second: without it all is parsed again
             return {}
         return known if isinstance(known, dict) else {}
 
-    def _read(self, file: str) -> list[Any]:
+    def _read(self, file: str) -> Parsed:
         if file not in self._by_file:
             try:
                 source = (self.root / file).read_bytes()
@@ -187,14 +187,14 @@ def _digest_of(root: Path, loaded: frozenset[str]) -> str:
 
 
 @cache
-def _parsed(source: bytes) -> list[Any]:
+def _parsed(source: bytes) -> Parsed:
     tree = ast.parse(source)
     modules: set[str] = set()
     form = repr(_form(tree, modules, words=True))
-    return [hashlib.sha256(form.encode()).hexdigest()[:16], sorted(modules)]
+    return hashlib.sha256(form.encode()).hexdigest()[:16], sorted(modules)
 
 
-def _form(node: Any, modules: set[str], words: bool) -> Any:
+def _form(node: object, modules: set[str], words: bool) -> object:
     """What of a syntax tree decides results, the same in every version of Python. modules: takes
     the first-party modules that are imported; words: whether strings count; those of an
     exception that is raised do not."""

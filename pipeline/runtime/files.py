@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from pipeline.runtime.disk import require_room, written
 
@@ -106,7 +105,7 @@ def write_bytes(target: Path | str, content: bytes | memoryview) -> None:
         temporary.write_bytes(content)
 
 
-def write_json(target: Path | str, value: Any) -> None:
+def write_json(target: Path | str, value: object) -> None:
     """Write indented JSON atomically.
 
     Args:
@@ -132,13 +131,13 @@ def files_digest(paths: Iterable[Path]) -> str:
     return hashlib.sha256(parts.encode()).hexdigest()
 
 
-def fingerprint(**parts: Any) -> str:
+def fingerprint(**parts: object) -> str:
     """SHA-256 hex over JSON-able parts (params, digests of inputs), the same for equal values."""
     text = json.dumps(parts, sort_keys=True, allow_nan=False, default=_jsonable)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):

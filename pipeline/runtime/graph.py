@@ -4,9 +4,10 @@ import itertools
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.runtime.errors import WorkbenchError, first_line, listing
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import UNDO, read_yaml
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def stage_of(item: str, stages: tuple[str, ...], graph: Path = GRAPH) -> str:
     raise WorkbenchError(f"model {item!r}: {'; '.join(lists) or f'{graph} has none'}")
 
 
-def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, Any]:
+def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> Values:
     """A stage as DVC reads it, its templates filled in.
 
     Args:
@@ -86,7 +87,7 @@ def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> 
         raise WorkbenchError(f"{graph}, stage {name}: {first_line(error)}") from None
 
 
-def resolved_stages(graph: Path = GRAPH) -> dict[str, dict[str, Any]]:
+def resolved_stages(graph: Path = GRAPH) -> dict[str, Values]:
     """All stages as DVC reads them, those with `foreach` by names such as evaluate@vse."""
     resolver = _resolver(graph)
     return {name: dict(resolver.resolve_one(name)[name]) for name in resolver.get_keys()}

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file, write_text
@@ -22,7 +21,9 @@ from pipeline.runtime.section import NamesFile, Section
 MOST_FILES = 1_000_000  # in a named folder; more is a folder that was not meant
 LARGE = 1 << 30  # bytes of a file that takes seconds to read
 
-Memory = dict[str, list[Any]]  # by path: what tells a file that was not written since, its SHA-256
+Memory = dict[
+    str, list[int | str]
+]  # by path: what tells a file that was not written since, its SHA-256
 
 
 def named_files(section: Section, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -134,7 +135,7 @@ def _remembered(memory: Path) -> Memory:
     return known if isinstance(known, dict) else {}
 
 
-def _entry(key: str, path: str, before: list[Any]) -> list[Any]:
+def _entry(key: str, path: str, before: list[int | str]) -> list[int | str]:
     """What the memory keeps of a file: as before, where size and time are those of then."""
     status = os.stat(path)
     signs = [status.st_size, status.st_mtime_ns, status.st_ino]

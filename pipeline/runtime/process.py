@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import safe_lines
@@ -235,7 +235,7 @@ def duration(seconds: float) -> str:
     return " ".join(f"{counts[name]} {name}" for name in shown)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print one line of JSON on standard output; NaN is a bug and raises ValueError."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 

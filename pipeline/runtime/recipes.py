@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.rewriting import rewritten
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import plain, plain_yaml, read_yaml
 
-FindProblems = Callable[[dict[str, Any]], Iterable[str]]
+FindProblems = Callable[[Values], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe without a file: the defaults themselves
 TARGETS = "targets"  # keys of a recipe that are none of params.yaml
 WITH = "with_installed"
@@ -24,10 +25,10 @@ KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place,
 class Recipe:
     """One paper's settings for one dataset."""
 
-    settings: dict[str, Any]  # nested values for params.yaml
+    settings: Values  # nested values for params.yaml
     targets: tuple[str, ...]  # of `dvc repro`, the stages they are made for; none: all
     # by the name of a Python package, settings laid over the others where it is installed
-    with_installed: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    with_installed: Mapping[str, Values] = field(default_factory=dict)
 
 
 def read_recipe(folder: Path, name: str) -> Recipe:
@@ -80,8 +81,8 @@ def find_recipe(folder: Path, name: str) -> Path:
 
 def applied(
     params: Path,
-    defaults: Mapping[str, Any],
-    changes: Mapping[str, Any],
+    defaults: Mapping[str, object],
+    changes: Mapping[str, object],
     find_problems: FindProblems,
 ) -> tuple[str, list[str]]:
     """A params.yaml with other settings laid over the defaults. Of its own values only the sections
@@ -126,13 +127,13 @@ def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = ""
             yield f"{name}: {shown(old)} -> {shown(new)}"
 
 
-def _is_phases(value: Any) -> bool:
+def _is_phases(value: object) -> TypeGuard[list[Values]]:
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
-def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+def parse_settings(settings: tuple[str, ...]) -> Values:
     """`key.sub=value` strings as a nested mapping, values read as YAML."""
-    nested: dict[str, Any] = {}
+    nested: Values = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not (key and equals):
@@ -149,7 +150,7 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
     return nested
 
 
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, object], over: Mapping[str, object]) -> Values:
     """Nested mappings merged. A list is a value: one replaces the other.
 
     Args:
@@ -168,7 +169,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """All values of nested mappings.
 
     Args:
@@ -187,7 +188,7 @@ def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield prefix, value
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value of params.yaml as a line of output has it, a long one cut."""
     text = "(none)" if value is ... else plain(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

@@ -6,12 +6,13 @@ New lines have the form of DVC's writer, so that a later `dvc exp run -S` change
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import plain_yaml
 
 WIDTH = 80  # of a line with a mapping in braces; DVC's writer breaks longer ones
@@ -27,7 +28,7 @@ class Edit(NamedTuple):
     lines: list[str]
 
 
-def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
+def rewritten(text: str, values: Values, where: str) -> str:
     """A YAML text that says other values. Comments and lines of keys that stay are kept; what
     stands in braces is written as a whole.
 
@@ -72,7 +73,7 @@ class _Document:
     lines: list[str]
     places: list[tuple[int, int]]
 
-    def edits(self, node: Any, before: Any, after: Mapping[str, Any]) -> Iterator[Edit]:
+    def edits(self, node: CommentedMap, before: Values, after: Values) -> Iterator[Edit]:
         """What changes in one mapping: `node` as ruamel parsed it, and its plain values."""
         positions = node.lc.data
         last = None
@@ -111,18 +112,18 @@ class _Document:
         return end
 
 
-def _places(node: Any) -> Iterator[tuple[int, int]]:
+def _places(node: CommentedMap) -> Iterator[tuple[int, int]]:
     for name, (line, column, *_) in node.lc.data.items():
         yield line, column
         if _is_block(node[name]):
             yield from _places(node[name])
 
 
-def _is_block(value: Any) -> bool:
+def _is_block(value: object) -> TypeGuard[CommentedMap]:
     return isinstance(value, CommentedMap) and bool(value.lc.data) and not value.fa.flow_style()
 
 
-def _comment(node: Any, name: str) -> str:
+def _comment(node: CommentedMap, name: str) -> str:
     """The comment behind a key's value on its line, "" for none."""
     on_value = getattr(getattr(node[name], "ca", None), "comment", None) or [None]
     token = on_value[0] or (node.ca.items.get(name) or [None] * 3)[2]
@@ -130,12 +131,12 @@ def _comment(node: Any, name: str) -> str:
     return f"  {line}" if line.startswith("#") else ""
 
 
-def _inserted(name: str, value: Any, column: int) -> list[str]:
+def _inserted(name: str, value: object, column: int) -> list[str]:
     is_section = not column and isinstance(value, Mapping) and value
     return [""] * bool(is_section) + _indented({name: value}, column)
 
 
-def _replaced(name: str, before: Any, after: Any, column: int) -> list[str]:
+def _replaced(name: str, before: object, after: object, column: int) -> list[str]:
     if isinstance(before, Mapping) and before:  # it stood in braces
         lines = _indented(CommentedMap({name: _in_braces(after)}), column)
         if len(lines[0]) <= WIDTH:
@@ -143,17 +144,17 @@ def _replaced(name: str, before: Any, after: Any, column: int) -> list[str]:
     return _indented({name: after}, column)
 
 
-def _indented(mapping: Any, column: int) -> list[str]:
+def _indented(mapping: Mapping[str, object], column: int) -> list[str]:
     return [" " * column + line for line in _dumped(mapping)]
 
 
-def _dumped(mapping: Any) -> list[str]:
+def _dumped(mapping: Mapping[str, object]) -> list[str]:
     text = io.StringIO()
     _round_trip().dump(mapping, text)
     return text.getvalue().splitlines()
 
 
-def _in_braces(value: Any) -> Any:
+def _in_braces(value: object) -> object:
     if isinstance(value, Mapping):
         mapping = CommentedMap({name: _in_braces(inner) for name, inner in value.items()})
         mapping.fa.set_flow_style()

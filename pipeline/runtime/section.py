@@ -35,7 +35,7 @@ WRONG_WHOLE: Final = "wrong_whole"
 
 
 def _count_or(word: str, meaning: str | None) -> PlainValidator:
-    def check(value: Any) -> int | str | None:
+    def check(value: object) -> int | str | None:
         if isinstance(value, str) and value == word:
             return meaning
         if type(value) is int and value >= 1:
@@ -49,7 +49,7 @@ def _as_written(value: int | None, info: FieldSerializationInfo) -> int | str | 
     return "none" if value is None and info.context is AS_WRITTEN else value
 
 
-def _count_or_share(value: Any) -> int | float:
+def _count_or_share(value: object) -> int | float:
     if type(value) is int and value >= 1:
         return value
     if type(value) is float and 0.0 < value < 1.0:
@@ -102,7 +102,7 @@ def one_of(names: Iterable[str]) -> PlainValidator:
     """The type of a key that names an entry of a registry: `Annotated[str, one_of(READERS)]`."""
     allowed = tuple(names)
 
-    def check(value: Any) -> str:
+    def check(value: object) -> str:
         if isinstance(value, str) and value in allowed:
             return value
         raise _error(WRONG_VALUE, f"allowed are {', '.join(allowed)}")
@@ -114,10 +114,11 @@ def some_of(names: Iterable[str]) -> PlainValidator:
     """The type of a key that names one or several different things, joined by +: `gmm+hglmm`."""
     allowed = tuple(names)
 
-    def check(value: Any) -> str:
-        names = value.split("+") if isinstance(value, str) else []
-        if names and set(names) <= set(allowed) and len(set(names)) == len(names):
-            return value
+    def check(value: object) -> str:
+        if isinstance(value, str):
+            names = value.split("+")
+            if set(names) <= set(allowed) and len(set(names)) == len(names):
+                return value
         several = "+".join(allowed[:2])
         raise _error(WRONG_VALUE, f"allowed are {', '.join(allowed)} or several, as {several}")
 
@@ -150,7 +151,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     @classmethod
-    def whole(cls, values: Mapping[str, Any]) -> Self:
+    def whole(cls, values: Mapping[str, object]) -> Self:
         """A section with no key left to its default: what a file of ours says it was made with."""
         lacking = sorted(cls.model_fields.keys() - values.keys())
         if lacking:
@@ -158,7 +159,7 @@ class Section(BaseModel):
         return cls.model_validate(values)
 
 
-def wrong_value(key: str, value: Any, text: str) -> InitErrorDetails:
+def wrong_value(key: str, value: object, text: str) -> InitErrorDetails:
     """A problem of one key.
 
     Args:
@@ -259,18 +260,20 @@ class EmbeddingFileConfig(Section):
         """
         if value != "file":
             if self.path is not None:
-                text = f"must be null when {switch} is {value!r}"
-                yield wrong_value("file.path", self.path, text)
+                yield wrong_value(
+                    "file.path", self.path, f"must be null when {switch} is {value!r}"
+                )
         elif self.path is None:
             yield wrong_value("file.path", None, f"{switch} 'file' needs the path of a file")
         elif not os.path.exists(self.path):
             yield wrong_value("file.path", self.path, not_found(self.path))
         elif not os.path.isdir(self.path) and not self.path.endswith(VECTOR_FILES):
             endings = ", ".join(VECTOR_FILES)
-            text = (
-                f"allowed are files that end in {endings}, and folders of VSE++ or clip-retrieval"
+            yield wrong_value(
+                "file.path",
+                self.path,
+                f"allowed are files that end in {endings}, and folders of VSE++ or clip-retrieval",
             )
-            yield wrong_value("file.path", self.path, text)
 
     def read_names(self) -> dict[str, str]:
         """The keys that decide which values of a file are read."""
@@ -287,8 +290,11 @@ class ExtractionConfig(Section):
     @contradictions
     def _shards_for_all(self) -> Iterator[InitErrorDetails]:
         if self.shard is None and (self.engine != "local" or self.workers > 1):
-            text = f"engine {self.engine!r} with {self.workers} workers needs a number of rows"
-            yield wrong_value("shard", None, text)
+            yield wrong_value(
+                "shard",
+                None,
+                f"engine {self.engine!r} with {self.workers} workers needs a number of rows",
+            )
 
 
 class RuntimeConfig(Section):

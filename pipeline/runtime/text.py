@@ -12,6 +12,10 @@ from typing import Any
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.first_bytes import HEAD, STAND_INS, explain, kind_of_bytes, misplaced
 
+# What JSON and YAML hold: plain values by name, nested. Each has a type of its own, which whoever
+# reads it knows.
+Values = dict[str, Any]
+
 
 def printable(text: str) -> str:
     """Text without control characters, which could rewrite a terminal."""

@@ -12,10 +12,10 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.nodes import Node, ScalarNode
 
 from pipeline.runtime.errors import WorkbenchError, first_line
-from pipeline.runtime.text import refuse_conflict
+from pipeline.runtime.text import Values, refuse_conflict
 
 MAX_CHARACTERS = 1 << 18
 MAX_VALUES = 20_000  # keys and values of a text, aliases unfolded
@@ -40,8 +40,9 @@ def plain_yaml(text: str, where: str, hint: str = "") -> Any:
         WorkbenchError: it is no YAML, or too large.
     """
     if len(text) > MAX_CHARACTERS:
-        message = f"{where}: {len(text):,} characters; allowed are {MAX_CHARACTERS:,}"
-        raise WorkbenchError(message, hint)
+        raise WorkbenchError(
+            f"{where}: {len(text):,} characters; allowed are {MAX_CHARACTERS:,}", hint
+        )
     try:
         return deepcopy(_parsed(text))
     except MarkedYAMLError as error:
@@ -65,7 +66,7 @@ def _parsed(text: str) -> Any:
     return yaml.load(text)
 
 
-def _count(node: Any, sizes: dict[int, float]) -> float:
+def _count(node: Node, sizes: dict[int, float]) -> float:
     """Values that a node unfolds to, infinite for one that stands in itself; sizes: by its id."""
     if id(node) not in sizes:
         sizes[id(node)] = math.inf
@@ -75,7 +76,7 @@ def _count(node: Any, sizes: dict[int, float]) -> float:
     return sizes[id(node)]
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> Values:
     """The mapping in a YAML 1.2 file as plain values; WorkbenchError when it cannot be parsed."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -90,7 +91,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return values
 
 
-def plain(value: Any) -> str:
+def plain(value: object) -> str:
     """A value of params.yaml as a text."""
     if isinstance(value, bool) or value is None:
         return "null" if value is None else str(value).lower()

@@ -9,12 +9,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file, write_json
+from pipeline.runtime.text import Values
 from pipeline.search.approximate import (
     build_index,
     import_faiss,
@@ -35,7 +35,7 @@ MADE_FROM = ("checkpoint_sha256", "images_sha256", "captions_sha256")  # as the 
 
 def write_indexes(
     folder: Path, scores: Path, model: str, settings: SearchConfig, seed: int
-) -> dict[str, Any]:
+) -> Values:
     """Build the indexes of all embeddings in a score file; equal embeddings give equal bytes.
 
     Args:
@@ -63,7 +63,7 @@ def write_indexes(
     (folder / INDEX_FILE).unlink(
         missing_ok=True
     )  # an earlier build's would describe half of this one
-    parts = list[dict[str, Any]]()
+    parts = list[Values]()
     exact = list[str]()
     for split in sorted(file.layouts):
         weights = made_from["checkpoint_sha256"]
@@ -181,8 +181,10 @@ class BuiltIndexes:
         wanted = {"model": model, "index": settings.index}
         for name, value in (wanted | {"parameters": settings.parameters.model_dump()}).items():
             if content[name] != value:
-                text = f"{folder / INDEX_FILE}: its {name} is {content[name]}, not {value}"
-                raise WorkbenchError(text, self.remedy)
+                raise WorkbenchError(
+                    f"{folder / INDEX_FILE}: its {name} is {content[name]}, not {value}",
+                    self.remedy,
+                )
         self.parts = {f"{part['split']}_{part['kind']}": part for part in content["parts"]}
 
     def attached(self, index: Index, split: str, kind: str) -> Index:
@@ -209,9 +211,9 @@ class BuiltIndexes:
             raise WorkbenchError(f"{path}: missing or damaged: not the file built", self.remedy)
         return replace(index, nearest=open_index(path, self.settings.parameters))
 
-    def _read(self, path: Path) -> dict[str, Any]:
+    def _read(self, path: Path) -> Values:
         try:
-            content: dict[str, Any] = json.loads(path.read_bytes())
+            content: Values = json.loads(path.read_bytes())
             recorded = content.pop("sha256")
             if (recorded, content["format"]) != (fingerprint(**content), FORMAT):
                 raise ValueError("its sha256 is another")

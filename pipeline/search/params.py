@@ -41,8 +41,14 @@ class SearchConfig(Section):
     @contradictions
     def _models_are_those_of_an_index(self) -> Iterator[InitErrorDetails]:
         if self.index == "flat" and self.models:
-            text = "must be [] when search.index is 'flat': exact search needs no index"
-            yield wrong_value("models", self.models, text)
+            yield wrong_value(
+                "models",
+                self.models,
+                "must be [] when search.index is 'flat': exact search needs no index",
+            )
         if self.index != "flat" and not self.models:
-            text = f"name the models to index, when search.index is {self.index!r}"
-            yield wrong_value("models", self.models, text)
+            yield wrong_value(
+                "models",
+                self.models,
+                f"name the models to index, when search.index is {self.index!r}",
+            )

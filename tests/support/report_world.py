@@ -8,7 +8,6 @@ import pandas as pd
 from corpora import write_corpus
 from PIL import Image
 
-from pipeline.attention.pairs import PairAttention, RankedPair, write_attention
 from pipeline.comparison.phrases import read_rows
 from pipeline.comparison.results import read_results
 from pipeline.comparison.standing import behind_first
@@ -21,6 +20,7 @@ from pipeline.evaluation.subset import first_images
 from pipeline.phrases.found import Searched
 from pipeline.phrases.result import evaluate_phrases, write_result
 from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables, load_phrases
+from pipeline.report.attention_pairs import PairAttention, RankedPair, write_attention
 from pipeline.report.page import Files, Run, build_page
 from pipeline.runtime.files import write_json
 from pipeline.scores.file import SplitScores, write_scores

@@ -42,9 +42,10 @@ def word_drops(
             parts += [part] if len(part) else []
             progress.update(len(rows))
     if not parts:
-        cause = "no caption has two words that the model knows: there is nothing to leave out"
-        way_out = "is the vocabulary that of the corpus? bring both up to date with: dvc repro"
-        raise WorkbenchError(cause, way_out)
+        raise WorkbenchError(
+            "no caption has two words that the model knows: there is nothing to leave out",
+            "is the vocabulary that of the corpus? bring both up to date with: dvc repro",
+        )
     drops = pd.concat(parts, ignore_index=True)
     order = (-drops["drop"]).groupby(drops["caption_id"], sort=False)
     return drops.assign(place=order.rank(method="first").astype(np.int64))

@@ -69,6 +69,8 @@ def drawn_captions(
 
 def _embeddings(scores: SplitScores, label: str) -> np.ndarray:
     if scores.image_embeddings is None:
-        text = f"{label}: its scores have no vectors of single images"
-        raise WorkbenchError(text, "choose other analyses with --only")
+        raise WorkbenchError(
+            f"{label}: its scores have no vectors of single images",
+            "choose other analyses with --only",
+        )
     return scores.image_embeddings

@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pandas as pd
 
@@ -23,8 +22,8 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.runtime.recipes import leaves
+from pipeline.runtime.text import Values
 from pipeline.scores.groups import group_codes
-from pipeline.scores.ranking import DIRECTIONS
 from pipeline.storage.features import FeatureFile
 from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
 from vse_workbench.claims.queue import TRAINING, Job, Plan
@@ -36,7 +35,7 @@ NEAR_CHANCE = 1.5  # times the rsum of random rankings; below it a result is at 
 
 
 def keep_run(
-    job: Job, folder: Path, commit: str, minutes: float, has_ended: bool, kept: Kept
+    job: Job, folder: Path, commit: str, minutes: float, has_collapsed: bool, kept: Kept
 ) -> Row:
     """The row of a finished run, whose ranks are written.
 
@@ -45,7 +44,7 @@ def keep_run(
         folder: of its repository.
         commit: that it started from, 12 hex digits.
         minutes: of a processor, that it took.
-        has_ended: by a collapse, so that it has no scores.
+        has_collapsed: the training has, so that there are no scores.
         kept: where its ranks are written to; the row is not added.
 
     Returns:
@@ -55,46 +54,50 @@ def keep_run(
         WorkbenchError: a training of phrases has collapsed, whose chance level is not known.
     """
     plan = job.plan
-    criterion = job.plan.criterion
-    if has_ended and plan.stage.startswith(LOCALISING):
+    is_of_phrases = plan.stage.startswith(LOCALISING)
+    if has_collapsed and is_of_phrases:
         raise WorkbenchError("a training of phrases has collapsed: its chance level is not known")
-    images, captions = (_path_in(folder, "compare", name) for name in ("images", "captions"))
-    tables = load_images(images), load_captions(captions)
-    groups = tables[0].set_index("image_id")["group"]
-    epochs = (0.0, 0, 0, 0)
-    tested = [groups[in_split(table, "test")["image_id"]] for table in tables]
+    images = load_images(_path_in(folder, "compare", "images"))
+    captions = load_captions(_path_in(folder, "compare", "captions"))
+    groups = images.set_index("image_id")["group"]
+    tested = [groups[in_split(table, "test")["image_id"]] for table in (images, captions)]
     chance = chance_level(tested[0], tested[1])
-    results = rounded(chance) | {"separation": 100.0}
-    if not has_ended:
+    if has_collapsed:
+        results = rounded(chance) | {"separation": 100.0}
+        val_rsum = 0.0
+        best = last = cap = 0
+    else:
         metrics = json.loads(_path_in(folder, plan.stage, "metrics").read_bytes())
-        results = metrics[criterion]
-        epochs = _epochs(folder, plan)
+        results = metrics[plan.criterion]
+        val_rsum, best, last, cap = _epochs(folder, plan)
     measured = {key: float(value) for key, value in leaves(results) if key in FIGURES}
     figures = {key: value for key, value in measured.items() if math.isfinite(value)}
     at_chance = figures.get("rsum", math.inf) < NEAR_CHANCE * chance["rsum"]
-    digests = [images_digest(tables[0]), captions_digest(tables[1])]
-    if plan.stage.startswith(LOCALISING):
-        digests += map(
-            sha256_file, sorted(_path_in(folder, plan.stage, "phrases").glob("*.parquet"))
-        )
+    digests = [images_digest(images), captions_digest(captions)]
+    if is_of_phrases:
+        tables = sorted(_path_in(folder, plan.stage, "phrases").glob("*.parquet"))
+        digests += map(sha256_file, tables)
     row = Row(
-        plan.setting,
-        plan.dataset,
-        job.seed,
-        job.factor or 1.0,
-        plan.digest,
-        fingerprint(tables=digests)[:12],
-        plan.code,
-        plan.trained,
-        commit,
-        round(minutes, 1),
-        *epochs,
-        COLLAPSED if at_chance else "",
-        figures,
+        setting=plan.setting,
+        dataset=plan.dataset,
+        seed=job.seed,
+        factor=job.factor or 1.0,
+        digest=plan.digest,
+        corpus=fingerprint(tables=digests)[:12],
+        code=plan.code,
+        trained=plan.trained,
+        commit=commit,
+        minutes=round(minutes, 1),
+        val_rsum=val_rsum,
+        best_epoch=best,
+        last_epoch=last,
+        cap=cap,
+        outcome=COLLAPSED if at_chance else "",
+        figures=figures,
     )
-    if job.seed != SEARCHED and not has_ended:
-        by = "naive" if criterion == FEATURES else criterion
-        write_ranks(kept.ranks / row.ranks, _ranks(folder, plan, by))
+    if job.seed != SEARCHED and not has_collapsed:
+        criterion = "naive" if plan.criterion == FEATURES else plan.criterion
+        write_ranks(kept.ranks / row.ranks, _ranks(folder, plan, criterion))
     return row
 
 
@@ -145,7 +148,7 @@ def epochs_of_phase(
     return best, last, min(last, most) if is_whole else most
 
 
-def epoch_limits(section: Mapping[str, Any], loss: str) -> dict[str, int]:
+def epoch_limits(section: Values, loss: str) -> dict[str, int]:
     """The most epochs of each phase of a training; an earlier phase by another loss, as a warm-up,
     counts to that of `loss`.
 
@@ -173,5 +176,7 @@ def _ranks(folder: Path, plan: Plan, criterion: str) -> KeptRanks:
         return KeptRanks({"phrases": file.load("ranks")}, {"phrases": images})
     read = read_query_ranks(_path_in(folder, plan.stage, "ranks"), criterion)
     codes = group_codes(read.i2t.groups, read.t2i.groups)
-    ranks = read.i2t.measured.ranks, read.t2i.measured.ranks
-    return KeptRanks(*(dict(zip(DIRECTIONS, pair, strict=True)) for pair in (ranks, codes)))
+    return KeptRanks(
+        ranks={"i2t": read.i2t.measured.ranks, "t2i": read.t2i.measured.ranks},
+        images={"i2t": codes[0], "t2i": codes[1]},
+    )

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from pipeline.evaluation.columns import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.recipes import leaves, merge, read_recipe
 from pipeline.runtime.section import Count, Name, Positive, Section, one_of
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import read_yaml
 
 # of models of retrieval, what their metrics files have beside, and of models of phrases
@@ -43,9 +44,9 @@ class Dataset(Section):
     drawn: bool = False  # scenes that a program drew, not photographs
     has: Premises = Field(default_factory=dict)
     recipe: Name | None = None
-    set: dict[str, Any] = Field(default_factory=dict)  # by dotted key
+    set: Values = Field(default_factory=dict)  # by dotted key
     # by setting or `all`, over its; its own win
-    over: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    over: dict[str, Values] = Field(default_factory=dict)
 
 
 class Setting(Section):
@@ -57,7 +58,7 @@ class Setting(Section):
     has: Premises = Field(default_factory=dict)  # over what the dataset has
     seeds: list[Count] = Field(default_factory=list)  # of this setting, in place of those of all
     note: str = ""  # what a reader of its figures has to know; no base gives it
-    set: dict[str, Any] = Field(default_factory=dict)  # by dotted key; numbers: places in a list
+    set: Values = Field(default_factory=dict)  # by dotted key; numbers: places in a list
 
 
 class Published(Section):
@@ -232,10 +233,10 @@ def setting_params(
     ledger: Ledger,
     name: str,
     dataset: str,
-    defaults: Mapping[str, Any],
+    defaults: Values,
     recipes: Path,
     factor: float = 1.0,
-) -> dict[str, Any]:
+) -> Values:
     """The params.yaml of a setting: defaults, the dataset's recipe and values, the setting's, the
     dataset's `over`, the factor of the search.
 
@@ -267,7 +268,7 @@ def setting_params(
     return params
 
 
-def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
+def _assign(params: Values, key: str, value: Any, where: str) -> None:
     node: Any = params
     section, _, shared = key.partition(".training.")
     try:

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 from textwrap import fill
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy import stats
@@ -173,7 +172,7 @@ def _published(ledger: Ledger, claim: Claim) -> str:
     return "<br>".join([f"{first - second:+.1f}", *share, claim.published.on])
 
 
-def _levels(cells: Sequence[Judgement]) -> list[dict[str, Any]]:
+def _levels(cells: Sequence[Judgement]) -> list[dict[str, object]]:
     """R@1 and rsum of every setting that has a cell, by dataset, means over its seeds."""
     found = dict[tuple[str, str], Sequence[Row]]()
     for cell in cells:
@@ -188,7 +187,7 @@ def _levels(cells: Sequence[Judgement]) -> list[dict[str, Any]]:
     ]
 
 
-def _made_again(kept: Kept) -> list[dict[str, Any]]:
+def _made_again(kept: Kept) -> list[dict[str, object]]:
     """What was made again under other code, by the two lists of code."""
     found = dict[tuple[str, str], list[Rerun]]()
     for run in find_reruns(kept):
@@ -205,7 +204,7 @@ def _made_again(kept: Kept) -> list[dict[str, Any]]:
     ]
 
 
-def _example(cells: Sequence[Judgement]) -> dict[str, Any]:
+def _example(cells: Sequence[Judgement]) -> dict[str, object]:
     """What the worked example needs: of the first cell that was decided, else of the first."""
     judged = [cell for cell in cells if cell.p is not None and not cell.alone]
     cell = min(judged, key=lambda cell: cell.word not in ("holds", "reversed"), default=None)
@@ -215,5 +214,10 @@ def _example(cells: Sequence[Judgement]) -> dict[str, Any]:
     t = float(stats.t.ppf(0.975, n - 1))
     seeds = t * cell.found.s / math.sqrt(n)
     images = 1.96 * cell.found.q
-    parts = {"t": t, "seeds": seeds, "images": images, "half": math.hypot(seeds, images)}
-    return {"example": cell} | parts
+    return {
+        "example": cell,
+        "t": t,
+        "seeds": seeds,
+        "images": images,
+        "half": math.hypot(seeds, images),
+    }

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from pipeline.runtime.code import Sources
 from pipeline.runtime.errors import WorkbenchError
@@ -14,6 +13,7 @@ from pipeline.runtime.files import fingerprint, write_json, write_text
 from pipeline.runtime.graph import EVALUATING, GRAPH, LOCALISING, resolved_stages
 from pipeline.runtime.process import say
 from pipeline.runtime.recipes import leaves
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
 from stages.common import CODE, SOURCES
@@ -50,7 +50,7 @@ class Plan:
 
     setting: str
     dataset: str
-    params: Mapping[str, Any]
+    params: Values
     criterion: str  # what ranks its figures, or ledger.FEATURES
     stage: str  # the last one, such as evaluate@vse
     stages: tuple[str, ...]  # from which it follows, and itself
@@ -84,7 +84,7 @@ class Planner:
         )
         return [self.plan(*pair) for pair in dict.fromkeys(compared)]
 
-    def params(self, setting: str, dataset: str, factor: float = 1.0) -> dict[str, Any]:
+    def params(self, setting: str, dataset: str, factor: float = 1.0) -> Values:
         """The params.yaml of a setting.
 
         Args:
@@ -109,38 +109,40 @@ class Planner:
             graph = Path(name, GRAPH.name)
             write_text(graph, GRAPH.read_text(encoding="utf-8"))
             write_json(Path(name, "params.yaml"), values)
-            stages = resolved_stages(graph)
+            whole = resolved_stages(graph)
         ends = (f"{stage}@{entry.model}" for stage in (*EVALUATING, LOCALISING))
-        last = next((end for end in ends if end in stages), None)
+        last = next((end for end in ends if end in whole), None)
         if last is None:
             raise WorkbenchError(f"claims.yaml, setting {setting}: no model {entry.model}")
-        stages = _upstream_stages(stages, last)
-        free = WITHOUT_EFFECT if entry.criterion != "naive" else (*WITHOUT_EFFECT, "inference")
-        names = _lists(stages)
-        flat = dict(leaves(params))
+        stages = _upstream_stages(whole, [last])
+        training = _upstream_stages(whole, [name for name in stages if name.startswith(TRAINING)])
         typed = whole_type().model_validate(with_defaults(values))
+        lists = {
+            name: code_list(self.sources, name, self.lists[name], typed) for name in _lists(stages)
+        }
+        free = WITHOUT_EFFECT if entry.criterion != "naive" else (*WITHOUT_EFFECT, "inference")
+        counting = {key: value for key, value in leaves(params) if not _is_below(key, free)}
         read = {
             stage: {
                 key: value
-                for key, value in flat.items()
-                if _is_below(key, body.get("params", ())) and not _is_below(key, free)
+                for key, value in counting.items()
+                if _is_below(key, body.get("params", ()))
             }
             for stage, body in stages.items()
         }
         commands = {stage: body["cmd"] for stage, body in stages.items()}  # the shortlist, say
-        lists = {name: code_list(self.sources, name, self.lists[name], typed) for name in names}
-        training = {
-            name: body
-            for end in stages
-            if end.startswith(TRAINING)
-            for name, body in _upstream_stages(stages, end).items()
-        }
-        before = _lists(training)
-        digest = fingerprint(read=read, commands=commands, criterion=entry.criterion)[:12]
-        code = fingerprint(lists=list(lists.values()))[:12]
-        trained = fingerprint(lists=[lists[name] for name in before])[:12]
-        ends_in = entry.criterion, last, tuple(stages)
-        return Plan(setting, dataset, params, *ends_in, digest, code, trained)
+        parts = {"read": read, "commands": commands, "criterion": entry.criterion}
+        return Plan(
+            setting=setting,
+            dataset=dataset,
+            params=params,
+            criterion=entry.criterion,
+            stage=last,
+            stages=tuple(stages),
+            digest=fingerprint(**parts)[:12],
+            code=fingerprint(lists=list(lists.values()))[:12],
+            trained=fingerprint(lists=[lists[name] for name in _lists(training)])[:12],
+        )
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ class Job:
         return f"{self.plan.setting} on {self.plan.dataset}, {what}{factor}"
 
 
-def without_data(params: Mapping[str, Any]) -> dict[str, Any]:
+def without_data(params: Values) -> Values:
     """A params.yaml that is valid also where raw data and a model of words are not there."""
     words = params["vocabulary"]
     has_model = {"vectors": "."} if words["source"] == "transformer" else {}
@@ -258,11 +260,11 @@ def cost_text(jobs: Sequence[Job]) -> str:
     return f"{sum(known) / 60:.1f} hours" + (f" and {lost} runs of unknown cost" if lost else "")
 
 
-def _upstream_stages(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
-    """Stages from which `last` follows, and itself, by name."""
+def _upstream_stages(stages: Values, last: Sequence[str]) -> Values:
+    """Stages from which some follow, and these themselves, by name in sorted order."""
     owners = {out: name for name, stage in stages.items() for out in stage.get("outs", ())}
-    needed = dict[str, Any]()
-    ahead = [last]
+    needed: Values = {}
+    ahead = [*last]
     while ahead:
         name = ahead.pop()
         if name in needed or name == CHECK:
@@ -272,7 +274,7 @@ def _upstream_stages(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
     return dict(sorted(needed.items()))
 
 
-def _lists(stages: Mapping[str, Any]) -> list[str]:
+def _lists(stages: Values) -> list[str]:
     """The names of the lists of code that stages depend on, sorted."""
     deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
     return sorted(path.name for path in deps if path.parent == CODE)

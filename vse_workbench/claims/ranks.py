@@ -115,7 +115,7 @@ def chance_of(kept: KeptRanks, figures: Iterable[str]) -> float | None:
 
 def _values(
     figures: Mapping[str, float], kept: KeptRanks | None, figure: str, match: Mapping[str, str]
-) -> Any:
+) -> np.ndarray | float:
     """What each query adds to a figure, (Q,); the figure itself of a run without ranks."""
     if kept is None:
         return figures[figure]

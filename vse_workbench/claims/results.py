@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -150,16 +149,20 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
         if row.seed in ledger.former_seeds and row.seed not in seeds:
             continue
         if row.seed not in seeds:
-            text = f"{row.name}: claims.yaml has the seeds {listing(seeds, 20)}"
-            raise WorkbenchError(text, "seeds are fixed before a run: remove its line")
+            raise WorkbenchError(
+                f"{row.name}: claims.yaml has the seeds {listing(seeds, 20)}",
+                "seeds are fixed before a run: remove its line",
+            )
         if is_again:
             continue
         alike = [r for r in rows if r.place[:2] == row.place[:2] and r.key == row.key]
         factor = chosen_factor(factors_of(ledger, row.setting), alike)
         if factor != row.factor:
             chosen = "is not complete" if factor is None else f"has chosen {factor:g}"
-            text = f"{row.name}: run with factor {row.factor:g}; its search {chosen}"
-            raise WorkbenchError(text, "remove its line")
+            raise WorkbenchError(
+                f"{row.name}: run with factor {row.factor:g}; its search {chosen}",
+                "remove its line",
+            )
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -170,7 +173,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
         path: the file.
         rows: in their order.
     """
-    lines: list[tuple[Any, ...]] = [(*KEYS, *FIGURES)]
+    lines: list[tuple[object, ...]] = [(*KEYS, *FIGURES)]
     for row in rows:
         figures = (row.figures.get(key, "") for key in FIGURES)
         lines.append((*(getattr(row, key) for key in KEYS), *figures))
@@ -184,8 +187,9 @@ def read_claims(names: tuple[str, ...]) -> tuple[Ledger, Kept, dict[str, Claim]]
     kept = read_kept()
     unknown = [name for name in names if name not in ledger.claims]
     if unknown:
-        hint = f"claims: {listing(ledger.claims, 100)}"
-        raise WorkbenchError(f"no claim {listing(unknown)}", hint)
+        raise WorkbenchError(
+            f"no claim {listing(unknown)}", f"claims: {listing(ledger.claims, 100)}"
+        )
     check_rows(ledger, kept.rows)
     return ledger, kept, {name: ledger.claims[name] for name in names or ledger.claims}
 

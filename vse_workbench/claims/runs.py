@@ -9,14 +9,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.process import name_user, say
 from pipeline.runtime.recipes import leaves
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
 from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns
@@ -70,7 +70,7 @@ class Folder:
         """The name of the run that was begun last."""
         return self.note.read_text(encoding="utf-8") if self.note.exists() else ""
 
-    def run(self, job: Job, params: Mapping[str, Any]) -> tuple[int, float]:
+    def run(self, job: Job, params: Values) -> tuple[int, float]:
         """Run the stages of a job. One process at a time runs those before the training: the others
         then take them from the cache.
 
@@ -195,9 +195,18 @@ class Runs:
         if code and COLLAPSE not in log:
             raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
         if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
-            text = f"{job.name}: was started with other code or settings than today's: not kept"
-            raise WorkbenchError(text, "run the same command: it runs what lacks today")
-        row = keep_run(job, folder.path, folder.commit, minutes, bool(code), self.kept)
+            raise WorkbenchError(
+                f"{job.name}: was started with other code or settings than today's: not kept",
+                "run the same command: it runs what lacks today",
+            )
+        row = keep_run(
+            job,
+            folder=folder.path,
+            commit=folder.commit,
+            minutes=minutes,
+            has_collapsed=bool(code),
+            kept=self.kept,
+        )
         with self.changed:
             self.kept.rows.append(row)
             write_rows(self.kept.path, self.kept.rows)
@@ -223,8 +232,10 @@ def run_all(runs: Runs, processes: int, commit: str) -> None:
     for thread in threads:
         thread.join()
     if runs.failed:
-        text = f"{counted(len(runs.failed), 'run')} failed: {listing(runs.failed)}"
-        raise WorkbenchError(text, "mend it, then run the same command")
+        raise WorkbenchError(
+            f"{counted(len(runs.failed), 'run')} failed: {listing(runs.failed)}",
+            "mend it, then run the same command",
+        )
 
 
 def committed_head() -> str:

@@ -52,8 +52,9 @@ def main(
         embedder = text_embedder(name, pick_device(params.runtime.device))
         table = load_captions(stage_paths("score", ("captions",), name)["captions"])
         if GroupFile(path).attributes.get("checkpoint_sha256") != embedder.sha256:
-            text = f"{path}: not made with the weights of the checkpoint"
-            raise WorkbenchError(text, OUT_OF_STEP)
+            raise WorkbenchError(
+                f"{path}: not made with the weights of the checkpoint", OUT_OF_STEP
+            )
         texts, vectors = subjects.drawn_captions(scores[name], table, CAPTIONS, params.seed)
         say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
     if "separation" in wanted:
@@ -84,8 +85,9 @@ def runs_by_label(options: tuple[str, ...], own: str) -> dict[str, str]:
     for option in options:
         label, _, run = option.partition("=")
         if not (label.strip() and run) or label in (own, subjects.FEATURES, *runs):
-            cause = f"--with {option}: expected LABEL=RUN, every label once"
-            way_out = "for example: --with before=scores/before.h5, or --with before=HEAD:vse"
-            raise WorkbenchError(cause, way_out)
+            raise WorkbenchError(
+                f"--with {option}: expected LABEL=RUN, every label once",
+                "for example: --with before=scores/before.h5, or --with before=HEAD:vse",
+            )
         runs[label] = run
     return runs

@@ -49,8 +49,10 @@ def main(
     draw = (resamples, CONFIDENCE, SEED)
     several = len(first) + len(second) > 2
     if several and list(runs_a) != list(runs_b):
-        cause = f"A has {listing(runs_a, 20)}, B has {listing(runs_b, 20)}"
-        raise WorkbenchError(cause, "name the same seeds of both, or files of the same names")
+        raise WorkbenchError(
+            f"A has {listing(runs_a, 20)}, B has {listing(runs_b, 20)}",
+            "name the same seeds of both, or files of the same names",
+        )
     if several:
         differences = differences_over_seeds(first, second, *draw)
     else:

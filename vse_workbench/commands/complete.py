@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -10,6 +9,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.recipes import merge, shown
 from pipeline.runtime.rewriting import rewritten
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import UNDO, read_yaml
 from stages.common import command
 from stages.params import NAMED, default_values, find_problems
@@ -34,9 +34,7 @@ def main() -> None:
         raise WorkbenchError(f"{params} is not valid yet:\n  " + "\n  ".join(problems), UNDO)
 
 
-def with_every_key(
-    values: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
+def with_every_key(values: Values, defaults: Values) -> tuple[Values, list[str]]:
     """The values of a params.yaml with every key.
 
     Args:
@@ -54,7 +52,7 @@ def with_every_key(
     return whole, list(_inserted(before, whole))
 
 
-def _inserted(before: Mapping[str, Any], after: Mapping[str, Any], at: str = "") -> Iterator[str]:
+def _inserted(before: Values, after: Mapping[str, object], at: str = "") -> Iterator[str]:
     for name, value in after.items():
         if isinstance(value, Mapping) and value:
             yield from _inserted(before.get(name, {}), value, f"{at}{name}.")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.plots.page import page_template
+from pipeline.report.plot_page import page_template
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say

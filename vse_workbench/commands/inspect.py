@@ -2,7 +2,6 @@
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import click
 import h5py
@@ -41,8 +40,10 @@ def main(
         names = listing(sorted(path.name for path in file.glob("*.h5"))) or "none"
         raise WorkbenchError(f"{file}: is a folder; name a file in it: {names}")
     if file.is_file() and file.suffix != ".h5" and not h5py.is_hdf5(file):
-        hint = "name a file that ends in .h5, such as data/features/image.h5"
-        raise WorkbenchError(f"{file}: not an HDF5 file", hint)
+        raise WorkbenchError(
+            f"{file}: not an HDF5 file",
+            "name a file that ends in .h5, such as data/features/image.h5",
+        )
     for name in (row, query):
         if name is not None:
             check_id(inspection.open_file(file), name)
@@ -51,7 +52,7 @@ def main(
     if as_json:
         if row is not None or picture is not None:
             raise WorkbenchError("--json has no rows: use it without --id and --picture")
-        extra: dict[str, Any] = {"verified": inspection.verify_file(file)} if verify else {}
+        extra: dict[str, object] = {"verified": inspection.verify_file(file)} if verify else {}
         extra |= {"neighbours": inspection.nearest_ids(file, query)} if query is not None else {}
         return print_json(inspection.file_description(file) | extra)
     if verify:
@@ -82,8 +83,9 @@ def check_id(file: FeatureFile | GroupFile, name: str) -> None:
         near = get_close_matches(name, file.ids, n=3, cutoff=0.4)
         others = listing(map(printable, near or file.ids[:3]))
         kind = "near it" if near else "the first"
-        message = f"{file.path}: no id {name!r} among its {len(file):,}; {kind}: {others}"
-        raise WorkbenchError(message)
+        raise WorkbenchError(
+            f"{file.path}: no id {name!r} among its {len(file):,}; {kind}: {others}"
+        )
 
 
 def draw(path: Path, name: str, picture: Path) -> None:

@@ -49,8 +49,9 @@ def main(kind: str, name: str, like: str | None) -> None:
     if Path.cwd() != ROOT:
         raise WorkbenchError(f"{Path.cwd()}: not the folder of this code", f"run it in {ROOT}")
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        text = f"name {name!r}: allowed are lower case letters, digits and _, a letter first"
-        raise WorkbenchError(text)
+        raise WorkbenchError(
+            f"name {name!r}: allowed are lower case letters, digits and _, a letter first"
+        )
     texts, use = _model(name, like or "vse") if kind == MODEL else _entry(kind, name, like)
     for path, text in texts.items():
         write_text(path, text)
@@ -76,8 +77,10 @@ def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]
     if registry is METRICS:  # its name and title
         text, rows = re.subn(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
         if rows != 1:
-            cause = f"--like {like!r}: it has not one row with a plain name"
-            raise WorkbenchError(cause, "copy average_precision or precision_at_r")
+            raise WorkbenchError(
+                f"--like {like!r}: it has not one row with a plain name",
+                "copy average_precision or precision_at_r",
+            )
     path = registry.folder.relative_to(ROOT) / f"{name}.py"
     return {path.as_posix(): text}, use.format(name)
 

@@ -5,12 +5,12 @@ import shlex
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pipeline.runtime.files import sha256_file, write_bytes, write_json, write_text
 from pipeline.runtime.recipes import DEFAULTS, Recipe, applied, merge, parse_settings, read_recipe
+from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK, command
 from stages.params import default_values, find_problems
@@ -43,7 +43,7 @@ def main(name: str, settings: tuple[str, ...]) -> None:
     before, notes = (WORK / "recipe" / file for file in ("before.yaml", "last.json"))
     last = {} if name == DEFAULTS else _last(notes, name)
     kept = [pair for pair in last.get("settings", ()) if _holds(pair, settings, start)]
-    changes: dict[str, Any] = recipe.settings
+    changes: Values = recipe.settings
     for package, more in recipe.with_installed.items():
         is_installed = find_spec(package) is not None
         changes = merge(changes, more) if is_installed else changes
@@ -67,7 +67,7 @@ def main(name: str, settings: tuple[str, ...]) -> None:
     click.echo(f"undo with: {shlex.join(['cp', str(before), str(params)])}")
 
 
-def _last(notes: Path, name: str) -> dict[str, Any]:
+def _last(notes: Path, name: str) -> Values:
     """What the last call noted, {} where it was of another recipe."""
     with suppress(OSError, ValueError):
         last = json.loads(notes.read_text(encoding="utf-8"))

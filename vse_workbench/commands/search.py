@@ -73,8 +73,10 @@ def main(
         scope = str(images)
     else:
         if folder is not None and not Path("params.yaml").exists():
-            text = "params.yaml: no such file, so there is no corpus to search here"
-            raise WorkbenchError(text, "name a folder of photographs with --images FOLDER")
+            raise WorkbenchError(
+                "params.yaml: no such file, so there is no corpus to search here",
+                "name a folder of photographs with --images FOLDER",
+            )
         params = load_for_queries()
         picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
         brought = None

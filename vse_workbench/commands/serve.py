@@ -49,8 +49,9 @@ def main(
         from vse_workbench.server.attention import AttentionPictures
         from vse_workbench.server.guard import Protocol
     except ImportError as error:
-        cause = f"{error.name} is not installed"
-        raise WorkbenchError(cause, "pip install --editable '.[serve]'") from None
+        raise WorkbenchError(
+            f"{error.name} is not installed", "pip install --editable '.[serve]'"
+        ) from None
     params = load_for_queries()
     device = pick_device(params.runtime.device)
     others = not_searchable(params)
@@ -114,5 +115,6 @@ def listening_at(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        text = f"cannot listen at {host}, port {port}: {error.strerror}"
-        raise WorkbenchError(text, "choose another --port") from None
+        raise WorkbenchError(
+            f"cannot listen at {host}, port {port}: {error.strerror}", "choose another --port"
+        ) from None

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import described
 from pipeline.runtime.recipes import leaves
+from pipeline.runtime.text import Values
 
 CARD = Path(__file__).with_name("templates") / "card.md"
 WORLD = "Trained on drawn shapes: it knows their words alone and says nothing about photographs."
@@ -14,7 +14,7 @@ OWN = "What it knows are the words and the pictures of its training data."
 
 
 def model_card(
-    config: Mapping[str, Any],
+    config: Values,
     results: Sequence[Result],
     dataset: str,
     sizes: Mapping[str, tuple[int, int]],

@@ -72,7 +72,7 @@ class Embedder:
         """
         return cls(folder, device)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickled as the place of its folder, which whoever unpickles it must have, too."""
         return _loaded, (type(self), self._folder, self._device, self.export_sha256)
 
@@ -115,7 +115,7 @@ def _loaded(kind: type[Embedder], folder: Path, device: str, export_sha256: str)
     return embedder
 
 
-def _listed(value: Any, kinds: tuple[type, ...], what: str) -> list[Any]:
+def _listed(value: object, kinds: tuple[type, ...], what: str) -> list[Any]:
     """The items of a list; WorkbenchError for one item instead, none, or one of another type."""
     if isinstance(value, (str, Path)):
         raise WorkbenchError(f"one {what} where a list is expected", f"write [{str(value)!r}]")
@@ -127,20 +127,22 @@ def _listed(value: Any, kinds: tuple[type, ...], what: str) -> list[Any]:
     for number, item in enumerate(items, start=1):
         if not isinstance(item, kinds):
             hint = OPENED if what == "path" and _is_picture(item) else ""
-            text = f"number {number} of the list is {_described(item)}, not a {what}"
-            raise WorkbenchError(text, hint)
+            raise WorkbenchError(
+                f"number {number} of the list is {_described(item)}, not a {what}", hint
+            )
     return items
 
 
-def _is_picture(item: Any) -> bool:
+def _is_picture(item: object) -> bool:
     return isinstance(item, Image.Image) or bool(getattr(item, "shape", ()))
 
 
-def _described(item: Any) -> str:
+def _described(item: object) -> str:
     """What a value is, on one line: an array by its shape, anything long by its beginning."""
     if isinstance(item, Image.Image):
         return f"an opened image of {item.width} x {item.height} pixels"
-    if getattr(item, "shape", ()):
-        return f"an array of shape {tuple(item.shape)}"
+    shape = getattr(item, "shape", ())
+    if shape:
+        return f"an array of shape {tuple(shape)}"
     text = " ".join(repr(item).split())
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import publish, sha256_file, write_json
 from pipeline.runtime.first_bytes import absent, shown_path, stand_in
+from pipeline.runtime.text import Values
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile, write_features
 from vse_workbench.search.embedder import PRODUCERS, Files
@@ -73,7 +73,7 @@ def _earlier(folder: Path) -> list[Path]:
     return exported
 
 
-def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
+def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> Values:
     """Copy what the queries of a model need into a folder.
 
     Args:
@@ -117,7 +117,7 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
     }
 
 
-def write_config(folder: Path, config: dict[str, Any]) -> None:
+def write_config(folder: Path, config: Values) -> None:
     """Write config.json, with a digest of every file that the queries do not read, too.
 
     Args:
@@ -147,7 +147,7 @@ def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
     return config["model"], files, read_checkpoint(files["checkpoint"], config["model"])
 
 
-def _config(path: Path) -> dict[str, Any]:
+def _config(path: Path) -> Values:
     """The content of config.json, its parts checked; paths are the names that an export gives."""
     if not path.is_file():
         reason = absent(path, "no such file: no exported model")
@@ -155,7 +155,7 @@ def _config(path: Path) -> dict[str, Any]:
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise WorkbenchError(f"{path}: too large for a config", AGAIN)
     try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        config: Values = json.loads(path.read_text(encoding="utf-8"))
         places = {name: (entry["path"], entry["sha256"]) for name, entry in config["files"].items()}
         version = config["model"] and config["format"]
         config["beside"] = dict(config.get("beside", {}))

@@ -30,6 +30,7 @@ from pipeline.runtime.files import atomic_path
 from pipeline.runtime.process import say
 from pipeline.storage.checkpoint import Checkpoint
 from vse_workbench.search.embedder import Files
+from pipeline.runtime.text import Values
 
 BATCHES = (1, 3, 8)  # batch sizes at which a network is compared
 LENGTHS = (1, 2, 5, 12, 40)  # and words of the longest caption
@@ -197,7 +198,7 @@ class CropFeatures(nn.Module):
 
 def write_networks(
     folder: Path, sides: dict[str, Traced], files: Files, sizes: Any
-) -> dict[str, Any]:
+) -> Values:
     """Export both sides, and the image network if the images' side has none. A model whose features
     come from a file gets none.
 
@@ -233,7 +234,7 @@ def write_networks(
         say(f"{name}.onnx: differs from the model by {difference:.1g} at most")
     if crops is None:
         return {}
-    crop: dict[str, Any] = {"resize": crops.resize, "squash": crops.squash}
+    crop: dict[str, object] = {"resize": crops.resize, "squash": crops.squash}
     crop |= {"resampling": crops.resampling.name, "side": crops.crop}
     crop |= {"channels": "BGR" if crops.bgr else "RGB", "views": crops.views}
     return {"crop": crop}
@@ -257,9 +258,10 @@ def write_tower(path: Path, tower: Traced) -> float:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch's exporter needs it
     except ModuleNotFoundError as error:
-        cause = f"{error.name} is not installed: ONNX files need the extra onnx"
-        way_out = "pip install --constraint constraints.txt --editable '.[onnx]'"
-        raise WorkbenchError(cause, way_out) from None
+        raise WorkbenchError(
+            f"{error.name} is not installed: ONNX files need the extra onnx",
+            "pip install --constraint constraints.txt --editable '.[onnx]'",
+        ) from None
     with atomic_path(path) as temporary:
         _export(temporary, tower)
         session = onnxruntime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"])
@@ -274,8 +276,10 @@ def write_tower(path: Path, tower: Traced) -> float:
             largest = max(largest, float(np.abs(ours - theirs[0]).max()) / scale)
         if not largest <= TOLERANCE:
             cause = f"{path.name}: its vectors differ from the model's by {largest:.2g}"
-            way_out = "leave --onnx out: the folder's own weights are right"
-            raise WorkbenchError(f"{cause}; allowed is {TOLERANCE:g}", way_out)
+            raise WorkbenchError(
+                f"{cause}; allowed is {TOLERANCE:g}",
+                "leave --onnx out: the folder's own weights are right",
+            )
     return largest
 
 

@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -77,7 +76,7 @@ def best_model() -> str:
     return best
 
 
-def as_dict(hit: Hit) -> dict[str, Any]:
+def as_dict(hit: Hit) -> dict[str, object]:
     """A result under the names that `vse search --json` and the server use."""
     values = asdict(hit)
     return {"id" if key == "name" else key: value for key, value in values.items()}
@@ -204,8 +203,9 @@ class Searcher:
         criterion = question.criterion
         allowed = single_query_criteria()
         if criterion.name not in allowed:
-            text = f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
-            raise WorkbenchError(text)
+            raise WorkbenchError(
+                f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
+            )
         stored = self._scores(question.split)
         ids = stored.image_ids if kind == "image" else stored.caption_ids
         places = {name: row for row, name in enumerate(ids)}

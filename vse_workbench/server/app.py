@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import urlencode
 
 import anyio
@@ -110,17 +110,17 @@ class SearchServer:
             ("/images", self.image, "image/jpeg"),
             ("/attention", self.attention, "image/png"),
         ):
-            shown: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {}}}}
+            shown: dict[int | str, dict[str, object]] = {200: {"content": {kind: {}}}}
             app.add_api_route(path, drawn, response_class=Response, responses=shown)
         for error in ERRORS:
             app.add_exception_handler(error, answer_to_error)
         return Guard(app, hosts)
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> dict[str, object]:
         """That the server is ready: it listens only after all models are loaded."""
         return {"ready": True, "model": self.best}
 
-    def models(self) -> dict[str, Any]:
+    def models(self) -> dict[str, object]:
         """What can be asked: models, the images of their splits, criteria, who has attention."""
         models = [
             {
@@ -151,7 +151,7 @@ class SearchServer:
         split: Split = "test",
         top: Top = 12,
         criterion: Ranked = "naive",
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The images nearest to a text, or the captions nearest to an image of the corpus.
 
         \f
@@ -176,7 +176,7 @@ class SearchServer:
         split: Split = "test",
         top: Top = 12,
         criterion: Ranked = "naive",
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The captions nearest to an image, the bytes of its file or a form with the file in the
         field `image`; or the images nearest to each of {"texts": [...]}, the JSON of a batch.
 
@@ -196,7 +196,7 @@ class SearchServer:
 
     async def embed(
         self, model: Model = None, text: Text | None = None, image: Known | None = None
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The embedding of a text, or of an image of the corpus.
 
         \f
@@ -210,7 +210,7 @@ class SearchServer:
         """
         return await self._embedded(model, self._given(text, image))
 
-    async def embed_sent(self, request: Request, model: Model = None) -> dict[str, Any]:
+    async def embed_sent(self, request: Request, model: Model = None) -> dict[str, object]:
         """The embeddings of what is sent, as to /api/search.
 
         \f
@@ -268,7 +268,7 @@ class SearchServer:
         with anyio.fail_after(self.limits.seconds):
             return await run_sync(work, limiter=self.turn, abandon_on_cancel=True)
 
-    async def _found(self, model: str | None, query: Given, asked: Question) -> dict[str, Any]:
+    async def _found(self, model: str | None, query: Given, asked: Question) -> dict[str, object]:
         began = time.perf_counter()
         searcher = self._searcher(model)
         searches = searcher.of_text, searcher.of_image
@@ -298,7 +298,7 @@ class SearchServer:
         named = [{"text": text} | answer for text, answer in zip(texts, results, strict=True)]
         return common | {"answers": named}
 
-    async def _embedded(self, model: str | None, query: Given) -> dict[str, Any]:
+    async def _embedded(self, model: str | None, query: Given) -> dict[str, object]:
         searcher = self._searcher(model)
         pairs = await self._computed(
             lambda: each_of(query, searcher.text_query, lambda im: (searcher.image_query(im), []))
@@ -347,7 +347,9 @@ class SearchServer:
             raise HTTPException(404, f"the corpus has no image {image_id[:100]!r}")
         return str(self.paths[image_id])
 
-    def _hit(self, hit: Hit, kind: str, model: str, text: str | None, split: str) -> dict[str, Any]:
+    def _hit(
+        self, hit: Hit, kind: str, model: str, text: str | None, split: str
+    ) -> dict[str, object]:
         """A result for a program: of its image an address, not the path on this machine."""
         result = as_dict(hit)
         del result["path"]

@@ -3,8 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import h11
 from fastapi.exceptions import RequestValidationError
@@ -82,7 +81,9 @@ class Protocol(H11Protocol):
         self.transport.close()
 
 
-def error_response(status: int, text: str, headers: Any = None) -> JSONResponse:
+def error_response(
+    status: int, text: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     """An error as one line of JSON.
 
     Args:
@@ -96,7 +97,7 @@ def error_response(status: int, text: str, headers: Any = None) -> JSONResponse:
     return JSONResponse({"detail": " ".join(safe_lines(text).split())}, status, headers)
 
 
-async def answer_to_error(request: Request, error: Any) -> JSONResponse:
+async def answer_to_error(request: Request, error: Exception) -> JSONResponse:
     """The answer to an error; the traceback of a bug goes to the terminal of the server alone.
 
     Args:

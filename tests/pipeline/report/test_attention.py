@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline.attention.pairs import PairAttention, RankedPair
 from pipeline.report.attention import (
     DARKEST,
     attention_figure,
@@ -20,6 +19,7 @@ from pipeline.report.attention import (
     draw_weighted_boxes,
     shown_pairs,
 )
+from pipeline.report.attention_pairs import PairAttention, RankedPair
 
 
 def made_pair(**changes):

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.runtime.text import Values
 from pipeline.scores.groups import group_codes
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.layout import Attributes
@@ -147,7 +148,7 @@ def _pair(file: GroupFile, group: str) -> RankedPair:
     image_id, caption_id = file.texts(group, "ids")
     width, height, place, is_true = file.array(group, "numbers").tolist()
     names = ["weights", "boxes", *(name for name in OPTIONAL if name in file.names(group))]
-    arrays: dict[str, Any] = {name: file.array(group, name) for name in names}
+    arrays: Values = {name: file.array(group, name) for name in names}
     words = file.texts(group, "words")
     (score,) = file.array(group, "score").tolist()
     size = width, height

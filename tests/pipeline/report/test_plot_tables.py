@@ -8,7 +8,9 @@ from pipeline.evaluation.file import read_query_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.look import occurrences
 from pipeline.evaluation.separation import separation
-from pipeline.plots.tables import (
+from pipeline.report.colours import COLOURS
+from pipeline.report.curve_files import Curve
+from pipeline.report.plot_tables import (
     DEPTHS,
     as_tsv,
     hub_rows,
@@ -17,8 +19,6 @@ from pipeline.plots.tables import (
     training_rows,
     with_colours,
 )
-from pipeline.report.colours import COLOURS
-from pipeline.report.curve_files import Curve
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Tables that `dvc plots` draws, of the naive criterion: one row a point, the model in a column."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ WAYS = {"i2t": "image to text", "t2i": "text to image"}
 
 TRAINING = ["model", "epoch", "rsum", "note", "colour"]  # columns
 
-Rows = list[dict[str, Any]]
+Rows = list[dict[str, str | float]]
 
 
 def training_rows(model: str, curve: Curve) -> Rows:
@@ -49,7 +48,7 @@ def recall_rows(model: str, ranks: QueryRanks) -> Rows:
     Returns:
         A row for each direction and each K of DEPTHS that its gallery has.
     """
-    rows = []
+    rows: Rows = []
     for way, queries, items in ("i2t", ranks.i2t, ranks.t2i), ("t2i", ranks.t2i, ranks.i2t):
         for depth in (depth for depth in DEPTHS if depth <= len(items.ids)):
             recall = 100 * float((queries.measured.ranks <= depth).mean())
@@ -111,10 +110,10 @@ def with_colours(rows: Rows, numbers: Mapping[str, int]) -> Rows:
     Returns:
         The rows with `colour`, as CSS.
     """
-    return [{**row, "colour": shade(numbers[row["model"]])} for row in rows]
+    return [{**row, "colour": shade(numbers[str(row["model"])])} for row in rows]
 
 
-def as_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
+def as_tsv(rows: Sequence[Mapping[str, object]]) -> str:
     """Tab-separated text with a header, floats with six digits; no rows: of models of one epoch."""
     table = pd.DataFrame(rows, columns=None if rows else TRAINING)
     return table.to_csv(sep="\t", index=False, float_format="%.6g", lineterminator="\n")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.attention.pairs import OPTIONAL, PairAttention
+from pipeline.report.attention_pairs import OPTIONAL, PairAttention
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.data import CaptionWords, RegionRows, RetrievalData

@@ -8,7 +8,12 @@ import pytest
 import torch
 from ranking_cases import a_split
 
-from pipeline.attention.pairs import (
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.batches import Split
+from pipeline.inputs.regions import RegionRows, open_regions
+from pipeline.inputs.sources import TokenRows
+from pipeline.regions.file import ImageRegions, packed
+from pipeline.report.attention_pairs import (
     EXAMPLES,
     FAILURES,
     PairAttention,
@@ -18,12 +23,7 @@ from pipeline.attention.pairs import (
     record_attention,
     write_attention,
 )
-from pipeline.attention.reader import AttentionReader, shown_words
-from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.batches import Split
-from pipeline.inputs.regions import RegionRows, open_regions
-from pipeline.inputs.sources import TokenRows
-from pipeline.regions.file import ImageRegions, packed
+from pipeline.report.attention_reader import AttentionReader, shown_words
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features
 

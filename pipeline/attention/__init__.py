@@ -1,1 +1,0 @@
-"""What models attended to: pairs worth a picture and their file."""

@@ -1,1 +1,0 @@
-"""Tables of figures for the plots that DVC draws."""
