@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.dual_path.classes import KMEANS, by_group, write_pseudo_classes
+from models.dual_path.classes import KMEANS, group_classes, write_pseudo_classes
 from pipeline.corpus.tables import images_digest, in_split, load_images
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import settle
@@ -23,13 +23,13 @@ def main(images: Path, features: Path, output: Path) -> None:
     settings = params.pseudo_classes
     train = in_split(load_images(images), "train")
     if settings.source == "instance":
-        classes = by_group(train)
+        classes = group_classes(train)
     else:
-        from models.dual_path.clusters import by_cluster  # and torch, which groups do without
+        from models.dual_path.clusters import cluster_classes  # and torch, which groups do without
 
         device = settle(params.runtime, params.seed)
-        file, seed = FeatureFile(features), params.seed
-        classes = by_cluster(train, file, k=settings.k, seed=seed, device=device)
+        file = FeatureFile(features)
+        classes = cluster_classes(train, file, k=settings.k, seed=params.seed, device=device)
     made_with = json.dumps(settings.model_dump() | KMEANS)
     described = {"params": made_with, "corpus_sha256": images_digest(train)}
     write_pseudo_classes(output, classes, described)

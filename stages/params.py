@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails
 from models.backbone.params import UNNAMED, ImageFeaturesConfig
 from models.backbone.poolings import POOLINGS
 from models.detector.params import DetectorConfig
-from models.dual_path.params import PseudoClassesConfig
+from models.dual_path.classes import PseudoClassesConfig
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
 from models.ranking import LOSSES, warms_up
 from models.ranking.params import RankingConfig

@@ -1,7 +1,7 @@
 """The network behind cached image features as a part of a model, which trains it on from there."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.tables import load_images
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.sources import ImagesById
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
@@ -108,7 +107,7 @@ def pixel_source(
     resize: int | None = None,
     crop: int | None = None,
     **options: Any,
-) -> ImagesById:
+) -> Callable[[Sequence[str]], PixelRows]:
     """The images of a split as pixels, in the place of cached features; options: of PixelRows."""
     crops, table = crops_of(architecture, resize, crop), load_images(inputs.images)
     return lambda ids: PixelRows(table, ids, crops, **options)

@@ -33,7 +33,7 @@ def shown(preprocessing: Preprocessing, image: Image.Image) -> Pixels:
 class PixelRows:
     """Crops of N images: rows (B,) to uint8 (B, 3, S, S), their channels as the network's.
 
-    Called, it cuts as feature extraction does (`shown`); `augmented` cuts for training. flip:
+    Called, it cuts as feature extraction does (`shown`); with a generator as for training. flip:
     training may mirror a crop (wrong where captions say left and right); workers: decoding threads,
     0 for none; budget: bytes of resized images that are kept.
     """
@@ -61,7 +61,11 @@ class PixelRows:
         self.lock = threading.Lock()
         self.pool = ThreadPoolExecutor(workers) if workers else None
 
-    def __call__(self, rows: np.ndarray) -> torch.Tensor:
+    def __call__(
+        self, rows: np.ndarray, generator: np.random.Generator | None = None
+    ) -> torch.Tensor:
+        if generator is not None:
+            return self.augmented(rows, generator)
         images = map(Image.fromarray, self.resized(rows))
         return torch.from_numpy(np.stack([shown(self.preprocessing, image) for image in images]))
 

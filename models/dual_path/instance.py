@@ -19,19 +19,26 @@ class InstanceLoss(nn.Module):
 
     The classifier `weight` (C, K) has no bias, as in eq. 5, and starts from Glorot's uniform
     values.
+
+    Args:
+        classes: C.
+        dim: K, width of the features.
+        instance: separate, one loss per branch; or sum, the paper's ablation.
+        sampled: How many classes are drawn at every step to stand for all that are not in the
+            batch; 0 for all classes.
+
+    Raises:
+        ValueError: Another value of `instance`.
     """
 
     def __init__(
-        self,
-        classes: int,  # C
-        dim: int,  # K, width of the features
-        instance: str = "separate",  # separate, one loss per branch, or sum, the paper's ablation
-        sampled: int = 0,  # classes drawn at every step to stand for all others; 0 for all
+        self, classes: int, dim: int, instance: str = "separate", sampled: int = 0
     ) -> None:
         super().__init__()
         if instance not in ("separate", "sum"):
             raise ValueError(f"instance {instance!r}: allowed are separate and sum")
-        self.instance, self.sampled = instance, sampled
+        self.instance = instance
+        self.sampled = sampled
         self.weight = nn.Parameter(torch.empty(classes, dim))
         nn.init.xavier_uniform_(self.weight)
 
@@ -42,42 +49,57 @@ class InstanceLoss(nn.Module):
         labels: Tensor,
         errors: dict[str, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Loss of the images (B, K) and loss of the captions (B, K), two scalars of at least
-        float32.
+        """Loss of the images and loss of the captions, each the mean over the batch.
 
-        The loss is the mean over the batch. For the form `sum` both scalars are half of eq. 12, so
-        that weights of 1 and 1 give eq. 12.
+        Args:
+            images: (B, K), as they are: not normalised.
+            captions: (B, K), row b of the same class as the image in it.
+            labels: (B,) int64 in [0, C).
+            errors: Gets `image_error` and `text_error`, the shares of the rows whose largest logit
+                is another class's (figure 8). It gets nothing in the form `sum`, where no branch
+                classifies by itself, and where classes are sampled, as errors among few are rarer.
 
-        labels: (B,) int64 in [0, C), of both; errors: gets `image_error` and `text_error`, the
-        shares of the rows whose largest logit is another class's (figure 8). It gets nothing in the
-        form `sum` and where classes are sampled.
+        Returns:
+            Two scalars, at least float32. In the form `sum` both are half of eq. 12, so that
+            weights of 1 and 1 give eq. 12.
         """
         # bf16 would copy the whole classifier to a second type
         with torch.autocast(images.device.type, enabled=False):
-            images, captions = at_least_float32(images), at_least_float32(captions)
+            images = at_least_float32(images)
+            captions = at_least_float32(captions)
             if self.instance == "sum":
-                chosen = self.logits(images + captions, labels)
-                half = functional.cross_entropy(*chosen, reduction="none").mean() / 2
+                logits, columns = self.logits(images + captions, labels)
+                half = functional.cross_entropy(logits, columns, reduction="none").mean() / 2
                 return half, half
             logits, columns = self.logits(torch.cat([images, captions]), labels.repeat(2))
             if errors is not None and not self.sampled:
-                wrong = (logits.detach().argmax(1) != columns).view(2, -1).double().mean(1)
-                errors["image_error"], errors["text_error"] = wrong.unbind()
+                is_wrong = (logits.detach().argmax(1) != columns).view(2, -1)
+                image_error, text_error = is_wrong.double().mean(1)
+                errors["image_error"] = image_error
+                errors["text_error"] = text_error
             losses = functional.cross_entropy(logits, columns, reduction="none")
             image_loss, caption_loss = losses.view(2, -1).mean(1)
             return image_loss, caption_loss
 
     def logits(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (F, C) of features (F, K) among all classes, or fewer columns of a sample, and the
-        columns (F,) of the labels (F,), which may repeat."""
+        """Logits among all classes, or among a sample of them.
+
+        The U classes of the batch are certain to be in a sample; of the C - U others each is drawn
+        with the same probability p. Less log p in its logit, the sum of exponentials has the full
+        one as its expectation.
+
+        Args:
+            features: (F, K).
+            labels: (F,) classes, which may repeat.
+
+        Returns:
+            Logits (F, classes that take part), and the columns (F,) of the labels in them.
+        """
         if not self.sampled:
             return features @ self.weight.T, labels
         present = labels.unique()
         drawn = self.draw(present)
         chosen = torch.cat([present, drawn])
-        # The U classes of the batch are certain; of the C - U others each is drawn with the same
-        # probability, drawn / (C - U). Less its logarithm, the sum of exponentials has the full
-        # one as its expectation.
         added = features.new_zeros(len(chosen))
         if len(drawn):
             added[len(present) :] = math.log((len(self.weight) - len(present)) / len(drawn))
@@ -98,7 +120,15 @@ class InstanceLoss(nn.Module):
 
 
 def distinct_integers(count: int, limit: int) -> Tensor:
-    """(count,) different integers of [0, limit), every set equally likely; time as for `count`."""
+    """Different integers, every set of which is equally likely; takes time as for `count`.
+
+    Args:
+        count: How many, at most `limit`.
+        limit: They are drawn from 0 to limit - 1.
+
+    Returns:
+        (count,) int64, in random order.
+    """
     if 2 * count > limit:
         return torch.randperm(limit)[:count]
     drawn = torch.empty(0, dtype=torch.int64)

@@ -1,11 +1,19 @@
 """The stages around a tiny dual path on coloured images, for the tests that train it."""
 
+from contextlib import chdir
+from types import SimpleNamespace
+
+import torch
 from commands import succeed
 from model_runs import ModelRuns
 from tiny_inputs import CLASSES, DUAL_PATH, NETWORK, PATHS, write_coloured_images
 
+from models.dual_path.model import DualPath, DualPathConfig
+from pipeline.inputs.files import Inputs
+from pipeline.runtime.repeatable import seed_everything
 from stages.cluster_pseudo_classes import main as cluster
 from stages.extract_image_features import main as extract
+from stages.params import load_params, run_of
 from stages.train_detector import main as make_detector
 
 DETECTOR = ["--images", PATHS["images"], "--boxes", "corpus/boxes.parquet"]
@@ -48,6 +56,29 @@ def write_world(folder):
     write_coloured_images(folder)
     RUN.set_params(folder)
     prepare(folder)
+
+
+def started(folder):
+    """The model, its data and its phases with the parameters as they are, before any step."""
+    with chdir(folder):
+        params = load_params(models=["dual_path"])
+        seed_everything(params.seed)
+        data = DualPath.open_data(params.dual_path, Inputs(**RUN.paths(folder)))
+        model = DualPath(params.dual_path, **data.sizes)
+        model.start(data, run_of(params))
+        return SimpleNamespace(model=model, data=data, phases=model.phases(data, run_of(params)))
+
+
+SIZES = {"word_dim": 6, "text_cnn": "resnet18", "text_width": 2, "hidden": 10, "dim": 8}
+IMAGE_CNN = {"image_model": "resnet18", "image_layers": "layer1,layer2", "image_pool": "mean_max"}
+IMAGE_CNN |= {"image_resize": 32, "image_crop": 32, "image_dim": 384}
+
+
+def network(seed=0, **settings):
+    """A tiny network of drawn weights, whose image CNN is resnet18 up to its second stage."""
+    torch.manual_seed(seed)
+    config = DualPathConfig(**SIZES | settings)
+    return DualPath(config, vocabulary_size=11, **IMAGE_CNN)
 
 
 def losses(folder, **changes):

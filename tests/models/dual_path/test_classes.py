@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from models.dual_path.classes import by_group, read_pseudo_classes, write_pseudo_classes
-from models.dual_path.clusters import by_cluster
+from models.dual_path.classes import group_classes, read_pseudo_classes, write_pseudo_classes
+from models.dual_path.clusters import cluster_classes
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
 
@@ -27,7 +27,7 @@ def features(folder, values, ids=None):
 
 def cluster(folder, values, k, seed=0):
     file = features(folder, values)
-    return by_cluster(images(["g"] * len(values)), file, k, seed=seed, device=CPU)
+    return cluster_classes(images(["g"] * len(values)), file, k, seed=seed, device=CPU)
 
 
 def three_places(count=30):
@@ -36,7 +36,7 @@ def three_places(count=30):
 
 
 def test_a_class_per_group_in_the_order_of_the_table():
-    found = by_group(images(["b", "a", "b", "c", "a"]))
+    found = group_classes(images(["b", "a", "b", "c", "a"]))
     assert found.classes.tolist() == [0, 1, 0, 2, 1]
     assert found.sizes.tolist() == [2, 2, 1]
     assert len(found) == 3
@@ -45,7 +45,7 @@ def test_a_class_per_group_in_the_order_of_the_table():
 @pytest.mark.parametrize("kind", ["groups", "clusters"])
 def test_what_was_written_is_read(tmp_path, kind):
     if kind == "groups":
-        found = by_group(images(["ä", "b", "ä"]))
+        found = group_classes(images(["ä", "b", "ä"]))
     else:
         found = cluster(tmp_path, three_places(), 2)
     write_pseudo_classes(tmp_path / "p.h5", found, {"params": "{}"})
@@ -62,8 +62,8 @@ def test_what_was_written_is_read(tmp_path, kind):
 
 
 def test_classes_by_id():
-    found = by_group(images(["b", "a", "c"]))
-    assert found.of(["i2", "i0", "i2"]).tolist() == [2, 0, 2]
-    assert found.of([]).dtype == np.int64
+    found = group_classes(images(["b", "a", "c"]))
+    assert found.labels_of(["i2", "i0", "i2"]).tolist() == [2, 0, 2]
+    assert found.labels_of([]).dtype == np.int64
     with pytest.raises(WorkbenchError, match="no pseudo class for i9, x; there are 3 images"):
-        found.of(["i0", "i9", "x"])
+        found.labels_of(["i0", "i9", "x"])

@@ -8,7 +8,7 @@ from dual_path_runs import FEATURES, RUN, stage_1, stage_2
 from tiny_inputs import PATHS
 
 from models.backbone.file import read_network
-from models.dual_path.network import build
+from models.dual_path.model import DualPath
 from pipeline.storage.features import FeatureFile
 from stages.extract_image_features import main as extract
 from vse_workbench.commands.export_image_network import main as export
@@ -19,7 +19,7 @@ CHECKPOINT = "out/dual_path.safetensors"
 def test_features_are_cut_from_the_tuned_network(folder):
     before = FeatureFile(folder / PATHS["features"]).load()
     RUN.train(folder, phases=[stage_1(1), stage_2(2, lr=0.01)])
-    model = RUN.checkpoint(folder).build(build).eval()
+    model = DualPath.from_checkpoint(RUN.checkpoint(folder), "dual_path")
     printed = succeed(export, folder, CHECKPOINT, "--output", "tuned.safetensors")
     assert "written: tuned.safetensors, resnet18 tuned up to layer1" in printed
     assert "not tuned but random, since they lie behind that: layer2.0.conv1.weight" in printed

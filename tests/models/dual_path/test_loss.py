@@ -2,13 +2,17 @@
 
 import pytest
 import torch
+from dual_path_runs import network, stage_2
 from losses import pair_loss
+from torch import nn
 from torch.nn import functional
 
 from models.dual_path.instance import InstanceLoss
-from models.dual_path.loss import DualPathLoss
+from models.dual_path.model import DualPathPhaseConfig
+from pipeline.inputs.split import Batch
+from pipeline.training.trainer import Phase
 
-B, K, CLASSES, MARGIN = 6, 5, 9, 1.0
+B, K, CLASSES, MARGIN = 6, 8, 9, 1.0
 GROUPS = torch.tensor([0, 1, 2, 0, 3, 4])  # rows 0 and 3 are no negatives of each other
 LABELS = torch.tensor([8, 1, 2, 8, 3, 4])
 
@@ -19,24 +23,38 @@ def vectors():
     return [(3 * torch.randn(B, K, generator=generator)).requires_grad_() for _ in range(2)]
 
 
-def made():
-    torch.manual_seed(1)
-    return DualPathLoss(pair_loss("sum_margin", MARGIN, 2, "mean"), InstanceLoss(CLASSES, K))
+@pytest.fixture
+def model():
+    made = network()
+    made.criterion = nn.ModuleDict()
+    made.criterion["ranking"] = pair_loss("sum_margin", MARGIN, 2, "mean")
+    made.criterion["instance"] = InstanceLoss(CLASSES, K)
+    return made
 
 
-def terms(loss, images, captions):
+def loss_of(model, images, captions, weights):
+    """As training computes it of embedded images and captions."""
+    names = ("ranking", "image_instance", "text_instance")
+    section = DualPathPhaseConfig(**stage_2(weights=dict(zip(names, weights, strict=True))))
+    batch = Batch(images, captions, GROUPS, GROUPS, labels=LABELS)
+    phase = Phase("", 1, None, ranking=model.criterion["ranking"], section=section)
+    pairs = model.pairs(images, captions, batch, torch.arange(B))
+    return model.loss(images, captions, pairs, batch, phase).value
+
+
+def terms(model, images, captions):
     """Eq. 4 on cosines, eq. 5 and 6, each by the loss of its own file's tests."""
     cosines = functional.cosine_similarity(images[:, None], captions[None], dim=2)
-    return loss.ranking(cosines, GROUPS), *loss.instance(images, captions, LABELS)
+    ranking = model.criterion["ranking"](cosines, GROUPS)
+    return ranking, *model.criterion["instance"](images, captions, LABELS)
 
 
 @pytest.mark.parametrize(
     "weights", [(0.0, 1.0, 1.0), (1.0, 1.0, 1.0), (1.0, 0.0, 0.0), (0.5, 2.0, 0.0), (2.0, 0.0, 3.0)]
 )
-def test_weighted_sum_of_three_terms(vectors, weights):
-    loss = made()
-    found = loss(*vectors, GROUPS, LABELS, weights)
-    pairs = zip(weights, terms(loss, *vectors), strict=True)
+def test_weighted_sum_of_three_terms(model, vectors, weights):
+    found = loss_of(model, *vectors, weights)
+    pairs = zip(weights, terms(model, *vectors), strict=True)
     expected = sum(weight * term for weight, term in pairs)
     torch.testing.assert_close(found, expected)
     gradients = torch.autograd.grad(found, vectors, allow_unused=True)
@@ -45,27 +63,22 @@ def test_weighted_sum_of_three_terms(vectors, weights):
         torch.testing.assert_close(one, other)
 
 
-def test_terms_of_weight_0_are_left_out(vectors):
+def test_terms_of_weight_0_are_left_out(model, vectors):
     """They cost nothing, and cannot spoil the sum."""
-    broken = made()
+    whole = loss_of(model, *vectors, (0.0, 1.0, 1.0))
+    model.criterion["ranking"].ranking.margin = float("nan")
+    torch.testing.assert_close(loss_of(model, *vectors, (0.0, 1.0, 1.0)), whole)
+    model.criterion["ranking"] = pair_loss("sum_margin", MARGIN, 2, "mean")
     with torch.no_grad():
-        broken.instance.weight.fill_(float("nan"))
-    assert broken(*vectors, GROUPS, LABELS, (1.0, 0.0, 0.0)).isfinite()
-    found = made()(*vectors, GROUPS, LABELS, (0.0, 1.0, 1.0))
-    torch.testing.assert_close(found, broken_ranking()(*vectors, GROUPS, LABELS, (0.0, 1.0, 1.0)))
+        model.criterion["instance"].weight.fill_(float("nan"))
+    assert loss_of(model, *vectors, (1.0, 0.0, 0.0)).isfinite()
 
 
-def broken_ranking():
-    loss = made()
-    loss.ranking.ranking.margin = float("nan")
-    return loss
-
-
-def test_sums_are_float32_under_autocast(vectors):
+def test_sums_are_float32_under_autocast(model, vectors):
     images, captions = (v.detach().bfloat16() for v in vectors)
     weights = (1.0, 1.0, 1.0)
     with torch.autocast("cpu", torch.bfloat16):
-        found = made()(images, captions, GROUPS, LABELS, weights)
+        found = loss_of(model, images, captions, weights)
     assert found.dtype == torch.float32
-    expected = made()(images.float(), captions.float(), GROUPS, LABELS, weights)
+    expected = loss_of(model, images.float(), captions.float(), weights)
     torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)

@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 import torch
 from commands import succeed
-from dual_path_runs import PLAIN, PSEUDO, RUN, losses, prepare, stage_1, stage_2
+from dual_path_runs import PLAIN, PSEUDO, RUN, losses, prepare, stage_1, stage_2, started
 from PIL import Image
 from rankings import rsum, rsum_of
 from tiny_inputs import CLASSES, PATHS, SIDE, replace_images, write_coloured_images
 
-from models.backbone.image_cnn import pixel_source
+from models.backbone.image_cnn import pixels_of
 from models.dual_path.classes import read_pseudo_classes
-from models.dual_path.network import build
-from models.dual_path.queries import queries
-from models.dual_path.slots import SlotInputs
+from models.dual_path.model import DualPath
 from pipeline.corpus.tables import load_images
 from pipeline.inputs.files import Inputs
-from pipeline.training.loop import WINDOW
+from pipeline.training.process_group import ProcessGroup
+from pipeline.training.trainer import WINDOW
 from stages.cluster_pseudo_classes import main as cluster
 
 
@@ -42,8 +41,8 @@ def test_both_stages_beat_chance_from_pixels(tmp_path):
     write_coloured_images(tmp_path, counts, lambda name, number: f"{name[:3]}{number % 15}")
     RUN.set_params(tmp_path, phases=[stage_1(10), stage_2(3)], alignment="left")
     prepare(tmp_path)
-    training = RUN.prepared(tmp_path)
-    assert training.model.loss.instance.weight.shape == (15, 16)
+    training = started(tmp_path)
+    assert training.model.criterion["instance"].weight.shape == (15, 16)
     assert [phase.selects for phase in training.phases] == [False, True]
     RUN.run_training(tmp_path)
     assert RUN.curve(tmp_path)["phase"].tolist() == ["stage_1"] * 10 + ["stage_2"] * 3
@@ -77,19 +76,20 @@ def test_the_checkpoint_holds_the_network_and_no_classifier(trained):
 
 def test_stage_2_trains_the_image_cnn(folder):
     RUN.set_params(folder, phases=[stage_1(1), stage_2(1)])
-    job = RUN.prepared(folder)
-    first, second = job.phases
+    training = started(folder)
+    model = training.model
+    first, second = training.phases
     assert (first.name, second.name) == ("stage_1", "stage_2")
-    before = {name: value.clone() for name, value in job.model.network.state_dict().items()}
-    job.model.train()
-    optimiser = torch.optim.Adam(job.model.parameters(), second.lr)
-    second.prepare(job.model)
+    before = {name: value.clone() for name, value in model.weights().items()}
+    model.train()
+    model.enter(second)
+    optimiser = torch.optim.Adam(model.parameters(), second.lr)
     with chdir(folder):
         for batch in second.batches.epoch(1):
             optimiser.zero_grad()
-            second.objective(job.model, batch).loss.backward()
+            model.batch_loss(batch, second, ProcessGroup()).value.backward()
             optimiser.step()
-    after = job.model.network.state_dict()
+    after = model.weights()
     same = {name for name, value in before.items() if torch.equal(value, after[name])}
     assert same == {"pixel_mean", "pixel_deviation", "image_standardise.mean",
                     "image_standardise.scale"}  # fmt: skip
@@ -111,24 +111,24 @@ def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_p
     trained = RUN.checkpoint(tmp_path)
     sizes = trained.description.architecture
     assert (sizes["image_resizing"], sizes["image_normalisation"]) == ("squash", "caffe")
-    network = trained.build(build)
-    inputs = Inputs(**RUN.paths(tmp_path))
+    model = DualPath.from_checkpoint(trained, "dual_path")
     with chdir(tmp_path):
-        opened = SlotInputs(inputs, 12)
-        pixels = opened.split("test", pixel_source(inputs, sizes)).images(np.arange(9))
+        data = DualPath.open_data(model.config, Inputs(**RUN.paths(tmp_path)))
+        pixels = model.scored_split(data, "test").images(np.arange(9))
         square = Image.open("test4.png").convert("RGB").resize((SIDE, SIDE), 2)
         bgr = np.asarray(square)[..., ::-1].transpose(2, 0, 1)
         np.testing.assert_array_equal(pixels[4], bgr)
         with torch.inference_mode():
-            found = network.image_features(pixels)
+            found = model.image_features(pixels)
             shown = torch.from_numpy(bgr.astype(np.float32))
             shown -= torch.tensor([103.939, 116.779, 123.68]).view(3, 1, 1)
-            torch.testing.assert_close(found[4], network.image_cnn(shown[None])[0])
-        expected = opened.split("test").images(np.arange(9))
+            torch.testing.assert_close(found[4], model.image_cnn(shown[None])[0])
+        expected = data.split("test").images(np.arange(9))
         torch.testing.assert_close(found, expected, rtol=2e-3, atol=float(expected.max()) / 500)
-        searched = queries(RUN.paths(tmp_path), trained, torch.device("cpu"))
-        query = searched.of_image(Image.open("test4.png").convert("RGB")).vector
-        np.testing.assert_allclose(query, network.embed_images(pixels)[4].detach(), atol=1e-5)
+        with torch.inference_mode():
+            query = model.embed_images(pixels_of(sizes)(Image.open("test4.png").convert("RGB")))
+            vectors = model.index(model.embed_images(pixels))
+        torch.testing.assert_close(model.index(query)[0], vectors[4], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_classes_are_those_of_the_file(folder):
     succeed(cluster, folder, *PSEUDO)
     classes = read_pseudo_classes(folder / CLASSES)
     assert len(classes) == 5
-    job = RUN.prepared(folder)
-    assert job.model.loss.instance.weight.shape == (5, 16)
-    for phase in job.phases:
+    training = started(folder)
+    assert training.model.criterion["instance"].weight.shape == (5, 16)
+    for phase in training.phases:
         assert phase.batches.labels.tolist() == classes.classes.tolist()
         assert phase.batches.groups.tolist() != classes.classes.tolist()
     RUN.run_training(folder)

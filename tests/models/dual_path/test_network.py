@@ -2,28 +2,10 @@
 
 import pytest
 import torch
+from dual_path_runs import network
 
 from models.backbone.network import classifier, cut
-from models.dual_path.network import PARTS, DualPath
-
-SIZES = {
-    "image_dim": 384,
-    "vocabulary_size": 11,
-    "word_dim": 6,
-    "text_cnn": "resnet18",
-    "text_width": 2,
-    "hidden": 10,
-    "dim": 8,
-}
-
-
-def image_cnn():
-    return cut(classifier("resnet18", 0), ["layer1", "layer2"], "mean_max", 32)[0]
-
-
-def network(seed=0, **options):
-    torch.manual_seed(seed)
-    return DualPath(**SIZES, image_cnn=image_cnn(), **options)
+from models.dual_path.model import PARTS, DualPath, DualPathConfig
 
 
 @pytest.fixture
@@ -40,8 +22,8 @@ def step(model, batch, lr=0.1):
     optimiser = torch.optim.SGD(model.parameters(), lr, momentum=0.9, weight_decay=0.1)
     for _ in range(2):
         optimiser.zero_grad()
-        images, captions = model(*batch)
-        (images * captions).sum().backward()
+        images, captions = batch
+        (model.embed_images(images) * model.embed_captions(captions)).sum().backward()
         optimiser.step()
 
 
@@ -50,7 +32,7 @@ def test_cached_features_and_pixels_train_the_same_with_a_frozen_image_cnn(batch
     losses = []
     for cached in (False, True):
         model = network(dropout=0.5)
-        model.trainable(["text", "words", "image_head"])
+        model.train_parts(["text", "words", "image_head"])
         images = model.image_features(batch[0]) if cached else batch[0]
         torch.manual_seed(3)
         step(model, (images, batch[1]))
@@ -60,15 +42,16 @@ def test_cached_features_and_pixels_train_the_same_with_a_frozen_image_cnn(batch
 
 def test_evaluation_averages_the_mirror_image_and_training_does_not(batch):
     pixels = batch[0]
-    model = network(dropout=0.0)
-    plain, mirrored = (model.train().image_vectors(images) for images in (pixels, pixels.flip(-1)))
-    assert not torch.allclose(plain, mirrored, atol=1e-3)
-    model.flip = False
+    model = network(dropout=0.0, flip=True).train()
+    assert not torch.allclose(
+        model.embed_images(pixels), model.embed_images(pixels.flip(-1)), atol=1e-3
+    )
+    single = network(dropout=0.0, flip=False).eval()
+    single.load_state_dict(model.state_dict())
+    mean = (single.embed_images(pixels) + single.embed_images(pixels.flip(-1))) / 2
     model.eval()
-    mean = (model.image_vectors(pixels) + model.image_vectors(pixels.flip(-1))) / 2
-    model.flip = True
-    torch.testing.assert_close(model.image_vectors(pixels), mean)
-    torch.testing.assert_close(model.image_vectors(pixels.flip(-1)), mean)
+    torch.testing.assert_close(model.embed_images(pixels), mean)
+    torch.testing.assert_close(model.embed_images(pixels.flip(-1)), mean)
 
 
 def part_of(name):
@@ -81,7 +64,7 @@ def part_of(name):
 def test_a_frozen_part_does_not_change(batch, part):
     """Neither weights nor the statistics of batch norms, whatever train() is called."""
     model = network()
-    model.trainable(set(PARTS) - {part})
+    model.train_parts(set(PARTS) - {part})
     model.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     step(model, batch)
@@ -99,12 +82,14 @@ def test_a_frozen_part_does_not_change(batch, part):
 )
 def test_the_image_networks_of_the_papers(name, layer, width):
     """Their shapes, without memory, in training mode and with gradients for every weight."""
+    config = DualPathConfig(word_dim=300, text_cnn="resnet50", text_width=64, hidden=2048, dim=2048)
+    image = {"image_model": name, "image_layers": layer, "image_pool": "mean"}
+    image |= {"image_resize": 256, "image_crop": 224, "image_dim": width}
     with torch.device("meta"):
-        backbone, found = cut(classifier(name, 0), [layer], "mean", 224)
-        sizes = 20, 300, "resnet50", 64, 2048, 2048
-        model = DualPath(found, *sizes, image_cnn=backbone).train()
-        images = torch.zeros(2, 3, 224, 224, dtype=torch.uint8)
-        vectors = model(images, torch.zeros(2, 32, dtype=torch.int64))
-    assert (found, vectors[0].shape, vectors[1].shape) == (width, (2, 2048), (2, 2048))
-    (vectors[0] * vectors[1]).sum().backward()
+        _, found = cut(classifier(name, 0), [layer], "mean", 224)
+        model = DualPath(config, vocabulary_size=20, **image).train()
+        images = model.embed_images(torch.zeros(2, 3, 224, 224, dtype=torch.uint8))
+        captions = model.embed_captions(torch.zeros(2, 32, dtype=torch.int64))
+    assert (found, images.shape, captions.shape) == (width, (2, 2048), (2, 2048))
+    (images * captions).sum().backward()
     assert all(value.grad is not None for value in model.parameters())

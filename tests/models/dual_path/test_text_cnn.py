@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torchvision import models as zoo
 
-from models.dual_path.text_cnn import STAGES, TextCNN
+from models.dual_path.text import STAGES, TextCNN
 
 
 def randomised(depth, width=2, pool="max", vocabulary_size=9, word_dim=3):

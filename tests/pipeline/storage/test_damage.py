@@ -15,7 +15,7 @@ import torch
 from corpora import write_corpus
 from ranking_cases import split_of
 
-from models.dual_path.classes import by_group, read_pseudo_classes, write_pseudo_classes
+from models.dual_path.classes import group_classes, read_pseudo_classes, write_pseudo_classes
 from pipeline.corpus.tables import load_captions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import read_scores, write_scores
@@ -42,7 +42,7 @@ def write_encoder(path: Path) -> None:
 
 def write_classes(path: Path) -> None:
     images = pd.DataFrame({"image_id": list("wxyz"), "group": list("abcd")})
-    write_pseudo_classes(path, by_group(images), {})
+    write_pseudo_classes(path, group_classes(images), {})
 
 
 # How a file of each kind is written, and all of it read.
