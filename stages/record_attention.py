@@ -7,7 +7,7 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import has_boxes
 from pipeline.report.attention_pairs import record_attention
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile
@@ -22,7 +22,7 @@ from stages.params import load_params
 def main(name: str, checkpoint: Path, scores: Path, output: Path, **paths: Path) -> None:
     """Write what the report shows of MODEL's attention; no pair for regions without boxes."""
     params, inputs, attention = load_params(), Inputs(**paths), attention_of(name)
-    device = settle(params.runtime)
+    device = setup_runtime(params.runtime)
     trained, reader = read_checkpoint(checkpoint, name), None
     if has_boxes(FeatureFile(inputs.features)):
         reader = attention(trained, inputs, device, "test")

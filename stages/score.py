@@ -12,7 +12,7 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile
@@ -41,7 +41,7 @@ def main(
 ) -> None:
     """Score both splits with MODEL; its sizes come from the checkpoint, not from params.yaml."""
     params, scorer = load_params(), model_function(name, "scorer")
-    device = settle(params.runtime)
+    device = setup_runtime(params.runtime)
     trained = read_checkpoint(checkpoint, name)
     options = selection(name, trained, shortlist, cut, keep)
     inputs = Inputs(**paths)
