@@ -8,7 +8,7 @@ import numpy as np
 from models.dual_path.classes import KMEANS, group_classes, write_pseudo_classes
 from pipeline.corpus.tables import images_digest, in_split, load_images
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.storage.features import FeatureFile
 from stages.common import command, paths
 from stages.params import load_params
@@ -27,7 +27,7 @@ def main(images: Path, features: Path, output: Path) -> None:
     else:
         from models.dual_path.clusters import cluster_classes  # and torch, which groups do without
 
-        device = settle(params.runtime, params.seed)
+        device = setup_runtime(params.runtime, params.seed)
         file = FeatureFile(features)
         classes = cluster_classes(train, file, k=settings.k, seed=params.seed, device=device)
     made_with = json.dumps(settings.model_dump() | KMEANS)

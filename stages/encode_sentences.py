@@ -10,7 +10,7 @@ from pipeline.embeddings.source import Wanted
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file
-from pipeline.runtime.kernels import kernels
+from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
 from pipeline.sentences.encoder import chosen_settings, fit_encoder
@@ -46,7 +46,7 @@ def main(
     set_threads(params.runtime.threads)
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
-    machine = [params.runtime.threads, *map(version, LIBRARIES), *kernels()]
+    machine = [params.runtime.threads, *map(version, LIBRARIES), *loaded_kernels()]
     is_network = settings.encoding == "transformer"
     if is_network:
         device = pick_device(params.runtime.device)

@@ -11,7 +11,7 @@ from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import Progress, say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known
 from pipeline.sentences.state import Material
 from pipeline.storage.groups import write_groups
@@ -33,7 +33,7 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
         return
     from pipeline.sentences.encodings.transformer import Transformer  # loads torch
 
-    device, table = settle(params.runtime), load_captions(captions)
+    device, table = setup_runtime(params.runtime), load_captions(captions)
     ids, texts = table["caption_id"].tolist(), list(table["tokens"])
     network = Transformer.fit(Material(settings, [], captions, 0))
     model = SentenceEncoder("transformer", network, None)

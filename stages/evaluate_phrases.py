@@ -11,7 +11,7 @@ from pipeline.phrases.found import search_of
 from pipeline.phrases.result import evaluate_phrases, said, write_result
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, paths
 from stages.params import load_params
@@ -28,7 +28,7 @@ def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path
     if inputs.absent:
         write_json(metrics, {"phrases": 0})
         return write_absent(output)
-    device = settle(params.runtime, params.seed)
+    device = setup_runtime(params.runtime, params.seed)
     opened, trained = open_phrases(inputs), read_checkpoint(checkpoint, name)
     trained.require(opened.identity)
     model = trained.build(network).to(device)

@@ -9,7 +9,7 @@ from pipeline.embeddings.job import import_job
 from pipeline.embeddings.source import Wanted
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.storage.shards import Plan
 from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
@@ -31,7 +31,7 @@ def main(
     """Extract or import image features; a killed run continues where it stopped."""
     params = load_params()
     settings, shard = params.image_features, params.runtime.extraction.shard
-    settle(params.runtime, compiled=settings.compile)
+    setup_runtime(params.runtime, compiled=settings.compile)
     table = load_images(images, rows and range(*rows))
     if settings.source == "file":
         texts = load_captions(captions) if captions else None

@@ -14,7 +14,7 @@ from pipeline.phrases.tables import distinct_regions, load_phrases
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.storage.features import FeatureFile, FeatureWriter
 from stages.common import WORK, command, paths
 from stages.params import load_params
@@ -32,7 +32,7 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         write_absent(output)
         return write_absent(truth)
     table = table[table["image_id"].isin(tables.phrases["image_id"])].reset_index(drop=True)
-    ids, device = table["image_id"].tolist(), settle(runtime)
+    ids, device = table["image_id"].tolist(), setup_runtime(runtime)
     maker = describer(settings.features, detector, device)
     file = proposer = None
     if settings.proposals.source == "file":

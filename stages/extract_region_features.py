@@ -8,7 +8,7 @@ from pipeline.corpus.tables import images_digest, load_images
 from pipeline.regions.imports import import_job
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.storage.shards import Plan
 from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
@@ -30,7 +30,7 @@ def main(
     """Extract or import region features; a killed run continues where it stopped."""
     params = load_params()
     settings, shard = params.regions, params.runtime.extraction.shard
-    settle(params.runtime)
+    setup_runtime(params.runtime)
     table = load_images(images, rows and range(*rows))
     max_pixels = int(params.corpus.max_megapixels * 1e6)
     if settings.source == "grid":

@@ -9,7 +9,7 @@ from clone import ROOT, Clone
 from PIL import Image
 from warm_python import warm_python
 
-from pipeline.runtime.recipes import applied
+from pipeline.runtime.recipes import with_recipe
 from pipeline.runtime.yaml_text import read_yaml
 from stages.params import whole_type
 
@@ -134,7 +134,7 @@ def test_the_graph_runs_with_all_of_them(clone):
     folder = clone.folder
     settings = SETTINGS | {"raw": str(folder / "raw")}
     params = folder / "params.yaml"
-    text, _ = applied(params, read_yaml(params), settings, lambda _: [])
+    text, _ = with_recipe(params, read_yaml(params), settings, lambda _: [])
     assert "mean_words" not in whole_type().model_fields  # this process knows nothing of them
     # a setting that the loss declares: as `-S +ranking.power=1.5` writes it
     text = re.sub(r"^ranking:.*\n", r"\g<0>  power: 1.5\n", text, flags=re.MULTILINE)

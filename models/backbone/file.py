@@ -51,7 +51,7 @@ def read_network(path: Path) -> ImageNetwork:
         recorded = dict(entry["settings"])
         # the weights are at hand; the path of a file that they came from is not kept
         fields = recorded | {"weights": "random", "workers": 0}
-        settings = ImageNetworkConfig.whole({**UNNAMED, **fields})
+        settings = ImageNetworkConfig.validate_complete({**UNNAMED, **fields})
         network = cut_network(classifier(settings.model), settings, recorded)
         load_strict(network.backbone, weights)
     except (KeyError, TypeError, ValueError) as error:

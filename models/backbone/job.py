@@ -16,7 +16,7 @@ from models.backbone.network import BackboneError, weights_digest
 from models.backbone.params import ImageFeaturesConfig
 from pipeline.corpus.tables import images_digest
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.kernels import kernels
+from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.layout import Attributes, Datasets
@@ -69,5 +69,5 @@ def extraction_job(
         raise WorkbenchError(f"{section}: {error}", "change it in params.yaml") from error
     options |= {"batch_size": size, "workers": loading.workers, "device": device}
     fill = partial(extract, images, forward, network.preprocessing, section=section, **options)
-    machine = [str(device), runtime.threads, torch.__version__, *kernels()]
+    machine = [str(device), runtime.threads, torch.__version__, *loaded_kernels()]
     return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill)

@@ -17,7 +17,7 @@ from models.detector.weights import load_detector
 from pipeline.regions.file import ImageRegions, described, packed, region_datasets
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.kernels import kernels
+from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.shards import FeatureJob
@@ -95,7 +95,7 @@ def detector_job(
         max_pixels=max_pixels,
         section="regions",
     )
-    machine = [str(device), runtime.threads, torch.__version__, *kernels()]
+    machine = [str(device), runtime.threads, torch.__version__, *loaded_kernels()]
     datasets = region_datasets(slots, network.region_dim)
     return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_rows)
 

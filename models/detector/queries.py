@@ -59,7 +59,7 @@ def _settings(stored: FeatureFile) -> RegionsConfig:
         recorded = dict(json.loads(str(stored.attributes.get("params"))))
         source = recorded["source"]
         if source == "detector":
-            return RegionsConfig.whole({**recorded, **UNREAD})
+            return RegionsConfig.validate_complete({**recorded, **UNREAD})
     except (ValueError, TypeError, KeyError, ValidationError):
         raise WorkbenchError(f"{stored.path}: does not say how regions were selected") from None
     whence = "are cells of a grid" if source == "grid" else f"come from another tool ({source})"

@@ -40,7 +40,7 @@ from pipeline.runtime.section import (
     Section,
     Share,
     WeightsSection,
-    contradictions,
+    cross_check,
     wrong_value,
     wrong_whole,
 )
@@ -75,7 +75,7 @@ class DualPathPhaseConfig(Section):
     lr: Positive
     stop_below: Share  # ends when three epochs lower the mean loss by a smaller share; 0: never
 
-    @contradictions
+    @cross_check
     def _cnn_sees_pixels(self) -> Iterator[InitErrorDetails]:
         if self.images == "features" and "image_cnn" in self.train:
             yield wrong_whole("train", "image_cnn can be trained on images = 'pixels' only")
@@ -134,7 +134,7 @@ class DualPathConfig(WordsConfig):
         batch_size=128, accumulate=1, lr_step=24, clip=0.0, reduction="mean", workers=2
     )
 
-    @contradictions
+    @cross_check
     def _crop_and_phases(self) -> Iterator[InitErrorDetails]:
         if self.crop > self.resize:
             text = f"must not exceed dual_path.resize = {self.resize}"

@@ -13,7 +13,7 @@ from pipeline.runtime.section import (
     Positive,
     Section,
     WeightsSection,
-    contradictions,
+    cross_check,
     wrong_value,
 )
 from pipeline.training.params import TrainingConfig
@@ -39,7 +39,7 @@ class FineTuningConfig(Section):
     flip: bool = False
     workers: Natural = 2
 
-    @contradictions
+    @cross_check
     def _crop_fits(self) -> Iterator[InitErrorDetails]:
         if self.crop > self.resize:
             text = f"must not exceed two_branch.fine_tuning.resize = {self.resize}"

@@ -16,7 +16,7 @@ from pipeline.runtime.section import (
     Section,
     Share,
     Weights,
-    contradictions,
+    cross_check,
     network_problems,
     not_found,
     wrong_value,
@@ -37,7 +37,7 @@ class GridNetworkConfig(Section):
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False
 
-    @contradictions
+    @cross_check
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
         yield from network_problems(self, "regions.network")
 
@@ -57,7 +57,7 @@ class RegionsConfig(Section):
     batch_size: Count = 16
     workers: Natural = 2
 
-    @contradictions
+    @cross_check
     def _path_fits_the_source(self) -> Iterator[InitErrorDetails]:
         if self.source in ("detector", "grid"):
             if self.path is not None:
@@ -69,7 +69,7 @@ class RegionsConfig(Section):
         if self.min > self.max:
             yield wrong_value("min", self.min, f"must not exceed regions.max = {self.max}")
 
-    @contradictions
+    @cross_check
     def _cells_are_few(self) -> Iterator[InitErrorDetails]:
         cells = self.grid[0] * self.grid[1]
         if cells > MAX_REGIONS:

@@ -26,7 +26,9 @@ HINTS = {
 }
 
 
-def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -> WorkbenchError:
+def to_workbench_error(
+    error: OSError, path: Path | str | None = None, needed: int = 0
+) -> WorkbenchError:
     """The system's refusal to read or write, as a message.
 
     Args:
@@ -56,7 +58,9 @@ def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -
 
 
 @contextmanager
-def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Iterator[None]:
+def translating_write_errors(
+    target: Path, temporary: Path | None = None, needed: int = 0
+) -> Iterator[None]:
     """Turn an OSError of writing a file into a WorkbenchError that names it. Errors that name
     another file are left as they are.
 
@@ -76,7 +80,7 @@ def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Ite
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(target), str(temporary)):
             raise
-        raise explained(error, target, needed) from None
+        raise to_workbench_error(error, target, needed) from None
 
 
 def require_room(target: Path, needed: int) -> None:

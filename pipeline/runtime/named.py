@@ -72,7 +72,7 @@ def link_files(folder: Path, files: Mapping[str, str]) -> None:
             link.symlink_to(target)
 
 
-def digests(files: Mapping[str, str], memory: Path) -> dict[str, str]:
+def named_digests(files: Mapping[str, str], memory: Path) -> dict[str, str]:
     """A digest of every named file, of a folder over the names and digests of its files.
 
     Args:

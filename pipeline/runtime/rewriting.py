@@ -28,7 +28,7 @@ class Edit(NamedTuple):
     lines: list[str]
 
 
-def rewritten(text: str, values: Values, where: str) -> str:
+def rewritten_yaml(text: str, values: Values, where: str) -> str:
     """A YAML text that says other values. Comments and lines of keys that stay are kept; what
     stands in braces is written as a whole.
 

@@ -91,8 +91,8 @@ def read_yaml(path: Path) -> Values:
     return values
 
 
-def plain(value: object) -> str:
+def plain_text(value: object) -> str:
     """A value of params.yaml as a text."""
     if isinstance(value, bool) or value is None:
         return "null" if value is None else str(value).lower()
-    return f"[{', '.join(map(plain, value))}]" if isinstance(value, list) else str(value)
+    return f"[{', '.join(map(plain_text, value))}]" if isinstance(value, list) else str(value)

@@ -15,7 +15,7 @@ from pipeline.runtime.section import (
     NamesFile,
     PathOrNone,
     Section,
-    contradictions,
+    cross_check,
     not_found,
     one_of,
     some_of,
@@ -40,7 +40,7 @@ class TfIdfConfig(Section):
         """The folder given for WordNet's files, None where they are to be looked for."""
         return Path(self.wordnet) if self.wordnet else None
 
-    @contradictions
+    @cross_check
     def _files_are_there(self) -> Iterator[InitErrorDetails]:
         named = self.stop_words in ("function_words", "none")
         if not named and not os.path.isfile(self.stop_words):
@@ -85,6 +85,6 @@ class SentencesConfig(Section):
     transformer: TransformerConfig = TransformerConfig()
     file: EmbeddingFileConfig = EmbeddingFileConfig()
 
-    @contradictions
+    @cross_check
     def _file_is_there(self) -> Iterator[InitErrorDetails]:
-        yield from self.file.unfit("encoding", self.encoding)
+        yield from self.file.path_problems("encoding", self.encoding)

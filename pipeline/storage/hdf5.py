@@ -16,7 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from pipeline.runtime.disk import explained
+from pipeline.runtime.disk import to_workbench_error
 from pipeline.runtime.errors import WorkbenchError, first_line
 from pipeline.runtime.first_bytes import absent, explain, shown_path
 
@@ -98,7 +98,7 @@ def _cause(path: Path, error: Exception) -> WorkbenchError:
             "close it there; if that program has ended, write the file again",
         )
     if isinstance(error, OSError) and error.errno in REFUSALS:
-        return explained(error, path)
+        return to_workbench_error(error, path)
     return damaged(path, first_line(error))
 
 

@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.runtime.disk import written
+from pipeline.runtime.disk import translating_write_errors
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path, publish
 from pipeline.runtime.process import say
@@ -87,7 +87,7 @@ class FeatureWriter:
         self.flush_seconds = flush_seconds
         self._encoded = encode_ids(ids)
         work.mkdir(parents=True, exist_ok=True)
-        with written(self.path):
+        with translating_write_errors(self.path):
             structure = structure_of(self._encoded, datasets, attributes)
         self._layouts = structure.layouts
         if not self._resumes():
@@ -109,7 +109,7 @@ class FeatureWriter:
             if values.shape != (len(chosen), *layout.shape[1:]):
                 raise ValueError(f"{name}: {values.shape} for {len(chosen)} of {layout.shape}")
             stored.append(checked(name, values, layout.dtype, names))
-            with written(self.path):
+            with translating_write_errors(self.path):
                 _put(self._handle, layout.offset, chosen, stored[-1])
         self._mask.mark(chosen, stored)
         if time.monotonic() - self._flushed >= self.flush_seconds:
@@ -117,7 +117,7 @@ class FeatureWriter:
 
     def flush(self) -> None:
         """Make the rows written so far survive a kill or power cut: data first, then the mask."""
-        with written(self.path):
+        with translating_write_errors(self.path):
             self._handle.flush()
             os.fsync(self._handle.fileno())
         self._mask.save()
@@ -129,7 +129,7 @@ class FeatureWriter:
             raise ValueError(f"{self.missing.size} of {len(self.ids)} rows are not written")
         self.flush()
         self._handle.close()
-        with written(self.path):
+        with translating_write_errors(self.path):
             digests = {name: stored_digest(self.path, x) for name, x in self._layouts.items()}
             structure_of(self._encoded, self.datasets, self.attributes, digests).renew(self.path)
             read_back(self.path)

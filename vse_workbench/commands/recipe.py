@@ -9,7 +9,14 @@ from pathlib import Path
 import click
 
 from pipeline.runtime.files import sha256_file, write_bytes, write_json, write_text
-from pipeline.runtime.recipes import DEFAULTS, Recipe, applied, merge, parse_settings, read_recipe
+from pipeline.runtime.recipes import (
+    DEFAULTS,
+    Recipe,
+    merge,
+    parse_settings,
+    read_recipe,
+    with_recipe,
+)
 from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK, command
@@ -50,7 +57,7 @@ def main(name: str, settings: tuple[str, ...]) -> None:
         line = f"{package} is {'installed' if is_installed else 'not installed'}: this recipe "
         click.echo(f"{line}{'uses' if is_installed else 'does without'} {json.dumps(more)}")
     changes = merge(merge(changes, parse_settings(tuple(kept))), chosen)
-    text, lines = applied(start, defaults, changes, find_problems)
+    text, lines = with_recipe(start, defaults, changes, find_problems)
     if start != params:
         click.echo(f"{params}: new, from {start}")
     if last.get("written") != sha256_file(start) or not before.is_file():

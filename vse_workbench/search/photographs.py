@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.corpus.images import FORMATS, check_aspect, open_rgb
-from pipeline.runtime.disk import explained
+from pipeline.runtime.disk import to_workbench_error
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import fingerprint
 from pipeline.runtime.process import Progress, say
@@ -137,5 +137,5 @@ def _keep(cache: Path, vectors: Vectors) -> None:
 
 
 def _why(error: WorkbenchError | OSError) -> str:
-    cause = error if isinstance(error, WorkbenchError) else explained(error)
+    cause = error if isinstance(error, WorkbenchError) else to_workbench_error(error)
     return getattr(cause, "reason", cause.message)  # that of an image without its path
