@@ -11,7 +11,6 @@ import pytest
 from commands import fail, run_command
 from PIL import Image
 
-from models.base.queries import query_files
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from vse_workbench.commands.search import main
