@@ -57,7 +57,7 @@ def summary_lines(path: Path) -> Iterator[str]:
 
 
 def file_description(path: Path) -> dict[str, object]:
-    """What `summary` tells people, for a program; numbers that there are none of are None."""
+    """What `summary_lines` tells people, for a program; numbers that there are none of are None."""
     file = open_file(path)
     layouts = datasets_of(file)
     datasets: Values = {

@@ -1,5 +1,5 @@
 """Searching an indexed corpus: the embeddings of a split in a score file nearest to that of a
-query, best first. A model of pairs scores the rows that `best` chose by vectors again."""
+query, best first. A model of pairs scores the rows that vectors chose again."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -135,7 +135,7 @@ def _count_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> No
     """Give a cell the runs of the newest state that has all seeds of both sides, or say what is
     lacking under the newest one."""
     claim = cell.claim
-    notes = list[str]()
+    notes: list[str] = []
     signs = ledger.signs(claim)
     sides = (claim.first, claim.second)
     seeds = seeds_of(ledger, claim)
@@ -240,7 +240,7 @@ def _untrained_side(ledger: Ledger, cell: Judgement) -> str:
 
 def _endings(rows: Iterable[Row]) -> list[str]:
     """How runs that decide nothing, or collapsed, have ended, with their seeds."""
-    endings = dict[str, list[int]]()
+    endings: dict[str, list[int]] = {}
     for row in rows:
         text = row.outcome or f"best epoch {row.best_epoch} of at most {row.cap}"
         endings.setdefault(f"{row.setting}: {text}", []).append(row.seed)

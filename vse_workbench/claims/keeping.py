@@ -131,7 +131,7 @@ def epochs_of_phase(
     Args:
         curve: a row for each epoch, with `phase` and `ended`.
         kept: the epoch, 1 is the first of the curve.
-        allowed: the most epochs of each phase, as of `caps`.
+        allowed: the most epochs of each phase, as of `epoch_limits`.
         loss: the phase of rows that name none of these.
 
     Returns:

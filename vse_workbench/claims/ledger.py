@@ -202,7 +202,7 @@ def unmet_premises(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
     Returns:
         A line for each; [] where it can be tried.
     """
-    lacking = dict[str, None]()
+    lacking: dict[str, None] = {}
     own = {side: resolved_setting(ledger, side).has for side in (claim.first, claim.second)}
     for key, need in claim.needs.items():
         actuals = {side: has[key] for side, has in own.items() if key in has}

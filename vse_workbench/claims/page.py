@@ -50,7 +50,7 @@ def claims_page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: s
     """
     rows = kept.rows
     words = [label for label in LABELS if any(cell.label == label for cell in cells)]
-    papers = dict[str, list[str]]()
+    papers: dict[str, list[str]] = {}
     for name, claim in ledger.claims.items():
         papers.setdefault(claim.paper, []).append(name)
     pairs = Counter((cell.claim.paper, cell.label) for cell in cells)
@@ -174,7 +174,7 @@ def _published(ledger: Ledger, claim: Claim) -> str:
 
 def _levels(cells: Sequence[Judgement]) -> list[dict[str, object]]:
     """R@1 and rsum of every setting that has a cell, by dataset, means over its seeds."""
-    found = dict[tuple[str, str], Sequence[Row]]()
+    found: dict[tuple[str, str], Sequence[Row]] = {}
     for cell in cells:
         for side, rows in zip((cell.claim.first, cell.claim.second), cell.used, strict=True):
             if rows and all(figure in row.figures for row in rows for figure in LEVEL_FIGURES):
@@ -189,7 +189,7 @@ def _levels(cells: Sequence[Judgement]) -> list[dict[str, object]]:
 
 def _made_again(kept: Kept) -> list[dict[str, object]]:
     """What was made again under other code, by the two lists of code."""
-    found = dict[tuple[str, str], list[Rerun]]()
+    found: dict[tuple[str, str], list[Rerun]] = {}
     for run in find_reruns(kept):
         found.setdefault((run.old.code, run.new.code), []).append(run)
     return [

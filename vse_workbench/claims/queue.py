@@ -187,12 +187,12 @@ def lacking_jobs(
         ledger: the claims.
         plans: of the settings.
         rows: what is kept.
-        codes: older code whose rows count (carrying.carried_codes).
+        codes: older code whose rows count (carrying.equal_codes).
 
     Returns:
         The jobs in their order.
     """
-    jobs = list[Job]()
+    jobs: list[Job] = []
     codes = codes or {}
     for plan in plans:
         here = (plan.setting, plan.dataset)
@@ -204,16 +204,19 @@ def lacking_jobs(
         seeds = resolved_setting(ledger, plan.setting).seeds
         chosen = chosen_factor(factors, matching)
         runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
-        runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
-        jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
+        if len(factors) > 1:
+            runs += [(SEARCHED, factor) for factor in factors]
+        jobs += [
+            Job(plan, seed, factor, minutes) for seed, factor in runs if (seed, factor) not in kept
+        ]
     return sorted(jobs, key=lambda job: job.seed != SEARCHED)
 
 
 def carrying_jobs(
     ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row], codes: Codes | None = None
 ) -> list[Job]:
-    """The shortest runs that would carry rows of older code to today's: ENOUGH of each older list
-    of code, less what was made again.
+    """The shortest runs that would carry rows of older code to today's: RERUNS_NEEDED of each
+    older list of code, less what was made again.
 
     Args:
         ledger: the claims.
@@ -225,7 +228,7 @@ def carrying_jobs(
         The jobs, the shortest first.
     """
     codes = codes or {}
-    jobs = dict[tuple[str, str], dict[Run, Job]]()
+    jobs: dict[tuple[str, str], dict[Run, Job]] = {}
     made = {row.run: row.code for row in rows}  # by the code that made it last
     for plan in plans:
         seeds = resolved_setting(ledger, plan.setting).seeds
@@ -236,7 +239,7 @@ def carrying_jobs(
             if is_of_plan and is_older and row.seed != SEARCHED:
                 job = Job(plan, row.seed, row.factor, row.minutes)
                 jobs.setdefault((older, plan.code), {})[row.run] = job
-    lacking = list[Job]()
+    lacking: list[Job] = []
     for (_, code), own in jobs.items():
         left = {run: job for run, job in own.items() if made[run] != code}
         shortest = sorted(left.values(), key=lambda job: job.minutes or 0)

@@ -139,7 +139,7 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
     Raises:
         WorkbenchError: the first such run, by its name.
     """
-    before = set[Run]()
+    before: set[Run] = set()
     for row in rows:
         is_again = row.run in before
         before.add(row.run)

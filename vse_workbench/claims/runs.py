@@ -126,7 +126,7 @@ class Runs:
         planner: of the claims.
         plans: of the settings that are run.
         kept: the runs that there are; new ones are added.
-        listed: what lacks: `queue`, or `again`.
+        listed: what lacks: `lacking_jobs`, or `carrying_jobs`.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> Values:
         checkpoint: the weights.
 
     Returns:
-        The content of its config.json, which `finish` writes.
+        The content of its config.json, which `write_config` writes.
     """
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
     sizes = checkpoint.description.architecture
