@@ -49,8 +49,8 @@ class AttentionReader:
     def __call__(self, image_id: str, caption_id: str) -> PairAttention:
         """The attention in a pair; WorkbenchError for ids that the split does not have."""
         caption = _place(self.split.caption_ids, caption_id, "caption")
-        read = self.split.captions(np.array([caption]))
-        return self._pair(image_id, caption_id, self.words[caption], *read)
+        tokens, lengths = self.split.captions(np.array([caption]))
+        return self._pair(image_id, caption_id, self.words[caption], tokens, lengths)
 
     def of_words(self, image_id: str, words: Sequence[str]) -> PairAttention:
         """The attention in an image and the words of any text.
@@ -65,8 +65,9 @@ class AttentionReader:
         Raises:
             WorkbenchError: the split does not have the image.
         """
-        read = TokenRows([self.vocabulary.encode(words)])(np.array([0]))
-        return self._pair(image_id, "query", shown_words(words, self.vocabulary), *read)
+        tokens, lengths = TokenRows([self.vocabulary.encode(words)])(np.array([0]))
+        shown = shown_words(words, self.vocabulary)
+        return self._pair(image_id, "query", shown, tokens, lengths)
 
     @torch.inference_mode()
     def _pair(

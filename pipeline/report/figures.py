@@ -12,7 +12,9 @@ from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.drawing import OTHER, TRUE, WIDTH, as_svg, colour, dashes, figure
 
-SMALL = (300, 180)  # points
+# points, of a chart of one model
+SMALL_WIDTH = 300
+SMALL_HEIGHT = 180
 
 
 def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Markup:
@@ -37,10 +39,10 @@ def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Mar
             axes.plot(rsum, height, "o", color=shade, markersize=7)
             axes.annotate(
                 f"{rsum:.1f}",
-                (1, height),
-                (6, 0),
-                ("axes fraction", "data"),
-                "offset points",
+                xy=(1, height),
+                xytext=(6, 0),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
                 va="center",
             )
             spoken.append(f"{row.label} {rsum:.1f}, {interval_text(row.interval)}")
@@ -87,7 +89,7 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
     Returns:
         An SVG element.
     """
-    with figure(*SMALL) as drawn:
+    with figure(SMALL_WIDTH, SMALL_HEIGHT) as drawn:
         axes = drawn.subplots()
         _line(axes, curve.epochs, curve.loss, number)
         _turns(axes, curve, number, "", 1)
@@ -113,7 +115,7 @@ def separation_figure(separated: Separation, name: str, number: int) -> Markup:
     """
     edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
     true, others = separated.densities
-    with figure(*SMALL) as drawn:
+    with figure(SMALL_WIDTH, SMALL_HEIGHT) as drawn:
         axes = drawn.subplots()
         for density, shade, style in ((others, OTHER, (0, (4, 2))), (true, TRUE, "-")):
             axes.stairs(density, edges, fill=True, color=shade, alpha=0.3, linewidth=0)
@@ -140,11 +142,12 @@ def _turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> No
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for epoch, phase in curve.turns.items():
         axes.axvline(epoch - 0.5, color=colour(number), linestyle=":", linewidth=1)
-        anchor = (epoch - 0.5, height), (-2, 4 - 8 * height), ("data", "axes fraction")
         axes.annotate(
             whose + phase,
-            *anchor,
-            "offset points",
+            xy=(epoch - 0.5, height),
+            xytext=(-2, 4 - 8 * height),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
             fontsize=8,
             rotation=90,
             ha="right",

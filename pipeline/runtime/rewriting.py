@@ -4,7 +4,7 @@ New lines have the form of DVC's writer, so that a later `dvc exp run -S` change
 """
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
 
@@ -80,11 +80,11 @@ class _Document:
         first, column = min((line, column) for line, column, *_ in positions.values())
         for name in [*after, *(name for name in positions if name not in after)]:
             if name not in before:
-                at = self._end(*positions[last][:2]) if last else self._start(first)
+                at = self._end(positions[last]) if last else self._start(first)
                 yield Edit(at, -column, at, _inserted(name, after[name], column))
             elif name in positions:
                 line = positions[name][0]
-                end = self._end(*positions[name][:2])
+                end = self._end(positions[name])
                 if name not in after:
                     yield Edit(self._start(line, blank=True), -column, end, [])
                     continue
@@ -103,8 +103,10 @@ class _Document:
             line -= 1
         return line
 
-    def _end(self, line: int, column: int) -> int:
-        """The line after the last one of a key's value; comments that follow are not its own."""
+    def _end(self, position: Sequence[int]) -> int:
+        """The line after the last one of the value of a key that stands at a line and column;
+        comments that follow are not its own."""
+        line, column, *_ = position
         later = (at for at, indent in self.places if at > line and indent <= column)
         end = next(later, len(self.lines))
         while end - 1 > line and self.lines[end - 1].lstrip()[:1] in ("", "#"):

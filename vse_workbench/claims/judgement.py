@@ -176,13 +176,13 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
         [sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
         for side in cell.used
     ]
-    reached = [[_reached(row, kept) for row in side] for side in cell.used]
-    by_image = image_differences(list(zip(*reached, strict=True)), signs)
+    first, second = ([_reached(row, kept) for row in side] for side in cell.used)
+    by_image = image_differences(list(zip(first, second, strict=True)), signs)
     q = 0.0 if by_image is None else shared_deviation(by_image) / math.sqrt(by_image.shape[1])
     cell.alone = by_image is None
-    cell.differences = [round(a - b, DECIMALS) for a, b in zip(*values, strict=True)]
+    cell.differences = [round(a - b, DECIMALS) for a, b in zip(values[0], values[1], strict=True)]
     cell.levels = fmean(values[0]), fmean(values[1])
-    cell.has_share = _is_clear_of_chance(cell, reached[1], signs)
+    cell.has_share = _is_clear_of_chance(cell, second, signs)
     cell.found = over_seeds(cell.differences, q)
     collapsed = [row for row in used if row.outcome == COLLAPSED]
     early = [row for row in used if not row.has_converged]

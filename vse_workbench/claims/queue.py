@@ -82,7 +82,7 @@ class Planner:
             if is_tried(self.ledger, claim, dataset)
             for side in (claim.first, claim.second)
         )
-        return [self.plan(*pair) for pair in dict.fromkeys(compared)]
+        return [self.plan(setting, dataset) for setting, dataset in dict.fromkeys(compared)]
 
     def params(self, setting: str, dataset: str, factor: float = 1.0) -> Values:
         """The params.yaml of a setting.

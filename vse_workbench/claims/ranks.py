@@ -82,8 +82,9 @@ def image_differences(
         match: Any = matches[figure]
         codes = shape.images[match["way"]]
         queries = np.bincount(codes, minlength=images)
-        for row, (a, b) in enumerate(pairs):
-            each = _values(*a, figure, match) - _values(*b, figure, match) + np.zeros(len(codes))
+        for row, (first, second) in enumerate(pairs):
+            difference = _values(first, figure, match) - _values(second, figure, match)
+            each = difference + np.zeros(len(codes))
             mean = each.mean()
             apart = np.bincount(codes, each, images) - mean * queries
             total[row] += sign * (mean + apart * images / len(codes))
@@ -113,10 +114,9 @@ def chance_of(kept: KeptRanks, figures: Iterable[str]) -> float | None:
     return total
 
 
-def _values(
-    figures: Mapping[str, float], kept: KeptRanks | None, figure: str, match: Mapping[str, str]
-) -> np.ndarray | float:
+def _values(run: Reached, figure: str, match: Mapping[str, str]) -> np.ndarray | float:
     """What each query adds to a figure, (Q,); the figure itself of a run without ranks."""
+    figures, kept = run
     if kept is None:
         return figures[figure]
     ranks = kept.ranks[match["way"]]

@@ -213,7 +213,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         rows = TypeAdapter(list[Row]).validate_python(records)
     except ValidationError as error:
-        (number, *_, column) = error.errors()[0]["loc"]
+        number, *_, column = error.errors()[0]["loc"]
         text = error.errors()[0]["msg"]
         line = int(number) + 2  # of the file, the head is its first
         raise WorkbenchError(f"{path}, line {line}: {column}: {text}") from None
