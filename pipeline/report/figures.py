@@ -70,10 +70,10 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
         axes = drawn.subplots()
         for name, curve in curves.items():
             number = series[name]
-            _line(axes, curve.epochs, curve.rsum, number)
+            _plot_line(axes, curve.epochs, curve.rsum, number)
             axes.plot(*curve.best, "o", color=colour(number), markersize=7)
         for name, curve in curves.items():
-            _turns(axes, curve, series[name], f"{name}: ", 0)
+            _plot_turns(axes, curve, series[name], f"{name}: ", 0)
         axes.set_ylabel("validation rsum")
         return as_svg(drawn, "rsum", f"Validation rsum by epoch; best: {', '.join(bests)}")
 
@@ -91,8 +91,8 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
     """
     with figure(SMALL_WIDTH, SMALL_HEIGHT) as drawn:
         axes = drawn.subplots()
-        _line(axes, curve.epochs, curve.loss, number)
-        _turns(axes, curve, number, "", 1)
+        _plot_line(axes, curve.epochs, curve.loss, number)
+        _plot_turns(axes, curve, number, "", 1)
         if min(curve.loss) > 0:
             logarithmic(axes)
         label = (
@@ -130,11 +130,11 @@ def separation_figure(separated: Separation, name: str, number: int) -> Markup:
         return as_svg(drawn, f"separation {number}", label)
 
 
-def _line(axes: Axes, x: list[float], y: list[float], number: int) -> None:
+def _plot_line(axes: Axes, x: list[float], y: list[float], number: int) -> None:
     axes.plot(x, y, color=colour(number), linestyle=(0, dashes(number)) if dashes(number) else "-")
 
 
-def _turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> None:
+def _plot_turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> None:
     """The axis of epochs, and a dotted line with its name where the model's next phase begins.
     height: of the name, 0 at the bottom (rsum starts low), 1 at the top (losses end low)."""
     axes.set_xlabel("epoch")

@@ -50,7 +50,7 @@ def rewritten_yaml(text: str, values: Values, where: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.splitlines()
     if document.fa.flow_style():
-        lines = _dumped(values)
+        lines = _dump_lines(values)
     else:
         keys = _Document(lines, sorted(_places(document)))
         edits = sorted(keys.edits(document, before, values), key=lambda edit: edit[:3])
@@ -81,7 +81,7 @@ class _Document:
         for name in [*after, *(name for name in positions if name not in after)]:
             if name not in before:
                 at = self._end(positions[last]) if last else self._start(first)
-                yield Edit(at, -column, at, _inserted(name, after[name], column))
+                yield Edit(at, -column, at, _inserted_lines(name, after[name], column))
             elif name in positions:
                 line = positions[name][0]
                 end = self._end(positions[name])
@@ -92,7 +92,7 @@ class _Document:
                 if _is_block(node[name]) and isinstance(after[name], Mapping) and after[name]:
                     yield from self.edits(node[name], before[name], after[name])
                 elif before[name] != after[name]:
-                    lines = _replaced(name, before[name], after[name], column)
+                    lines = _replaced_lines(name, before[name], after[name], column)
                     yield Edit(line, -column, end, [lines[0] + _comment(node, name), *lines[1:]])
 
     def _start(self, line: int, blank: bool = False) -> int:
@@ -133,12 +133,12 @@ def _comment(node: CommentedMap, name: str) -> str:
     return f"  {line}" if line.startswith("#") else ""
 
 
-def _inserted(name: str, value: object, column: int) -> list[str]:
+def _inserted_lines(name: str, value: object, column: int) -> list[str]:
     is_section = not column and isinstance(value, Mapping) and value
     return [""] * bool(is_section) + _indented({name: value}, column)
 
 
-def _replaced(name: str, before: object, after: object, column: int) -> list[str]:
+def _replaced_lines(name: str, before: object, after: object, column: int) -> list[str]:
     if isinstance(before, Mapping) and before:  # it stood in braces
         lines = _indented(CommentedMap({name: _in_braces(after)}), column)
         if len(lines[0]) <= WIDTH:
@@ -147,10 +147,10 @@ def _replaced(name: str, before: object, after: object, column: int) -> list[str
 
 
 def _indented(mapping: Mapping[str, object], column: int) -> list[str]:
-    return [" " * column + line for line in _dumped(mapping)]
+    return [" " * column + line for line in _dump_lines(mapping)]
 
 
-def _dumped(mapping: Mapping[str, object]) -> list[str]:
+def _dump_lines(mapping: Mapping[str, object]) -> list[str]:
     text = io.StringIO()
     _round_trip().dump(mapping, text)
     return text.getvalue().splitlines()

@@ -21,7 +21,7 @@ from vse_workbench.claims.ledger import (
     seeds_of,
     unmet_premises,
 )
-from vse_workbench.claims.ranks import Reached, chance_of, image_differences, read_ranks
+from vse_workbench.claims.ranks import FiguresAndRanks, chance_of, image_differences, read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
 from vse_workbench.claims.verdict import (
     MEASURED,
@@ -176,7 +176,7 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
         [sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
         for side in cell.used
     ]
-    first, second = ([_reached(row, kept) for row in side] for side in cell.used)
+    first, second = ([_figures_and_ranks(row, kept) for row in side] for side in cell.used)
     by_image = image_differences(list(zip(first, second, strict=True)), signs)
     q = 0.0 if by_image is None else shared_deviation(by_image) / math.sqrt(by_image.shape[1])
     cell.alone = by_image is None
@@ -188,8 +188,8 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     early = [row for row in used if not row.has_converged]
     untrained = _untrained_side(ledger, cell)
     cell.notes += [
-        *_endings([*collapsed, *early]),
-        *_edges(ledger, used),
+        *_ending_notes([*collapsed, *early]),
+        *_edge_notes(ledger, used),
         *_setting_notes(ledger, cell),
     ]
     if early or len(collapsed) == len(used):
@@ -202,13 +202,15 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
         cell.p = p_value(cell.differences, q, cell.claim.region)
 
 
-def _reached(row: Row, kept: Kept) -> Reached:
+def _figures_and_ranks(row: Row, kept: Kept) -> FiguresAndRanks:
     path = kept.ranks / row.ranks
     is_without = row.outcome == COLLAPSED and not path.exists()
     return row.figures, None if is_without else read_ranks(path)
 
 
-def _is_clear_of_chance(cell: Judgement, second: Sequence[Reached], signs: Iterable[str]) -> bool:
+def _is_clear_of_chance(
+    cell: Judgement, second: Sequence[FiguresAndRanks], signs: Iterable[str]
+) -> bool:
     """Whether the second level is a measure for a share: at least CLEAR times chance, where the
     measure is a sum of recalls."""
     if any(row.outcome == COLLAPSED for row in cell.used[1]):
@@ -238,7 +240,7 @@ def _untrained_side(ledger: Ledger, cell: Judgement) -> str:
     return ""
 
 
-def _endings(rows: Iterable[Row]) -> list[str]:
+def _ending_notes(rows: Iterable[Row]) -> list[str]:
     """How runs that decide nothing, or collapsed, have ended, with their seeds."""
     endings: dict[str, list[int]] = {}
     for row in rows:
@@ -247,7 +249,7 @@ def _endings(rows: Iterable[Row]) -> list[str]:
     return [f"{text}, seeds {listing(seeds, 20)}" for text, seeds in endings.items()]
 
 
-def _edges(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
+def _edge_notes(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
     """Settings whose search chose the first or the last of its factors: others may be better."""
     settings = {row.setting: row for row in rows}
     return [

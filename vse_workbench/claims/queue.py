@@ -118,7 +118,8 @@ class Planner:
         training = _upstream_stages(whole, [name for name in stages if name.startswith(TRAINING)])
         typed = Params.model_validate(filled(values))
         lists = {
-            name: code_list(self.sources, name, self.lists[name], typed) for name in _lists(stages)
+            name: code_list(self.sources, name, self.lists[name], typed)
+            for name in _code_lists(stages)
         }
         free = WITHOUT_EFFECT if entry.criterion != "naive" else (*WITHOUT_EFFECT, "inference")
         counting = {key: value for key, value in leaves(params) if not _is_below(key, free)}
@@ -141,7 +142,7 @@ class Planner:
             stages=tuple(stages),
             digest=fingerprint(**parts)[:12],
             code=fingerprint(lists=list(lists.values()))[:12],
-            trained=fingerprint(lists=[lists[name] for name in _lists(training)])[:12],
+            trained=fingerprint(lists=[lists[name] for name in _code_lists(training)])[:12],
         )
 
 
@@ -200,7 +201,7 @@ def lacking_jobs(
         matching = [row for row in rows if row.place[:2] == here and key_of(row, codes) == key]
         kept = {(row.seed, row.factor) for row in matching}
         factors = factors_of(ledger, plan.setting)
-        minutes = _minutes(ledger, plan, rows)
+        minutes = _expected_minutes(ledger, plan, rows)
         seeds = resolved_setting(ledger, plan.setting).seeds
         chosen = chosen_factor(factors, matching)
         runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
@@ -247,7 +248,7 @@ def carrying_jobs(
     return sorted(lacking, key=lambda job: job.minutes or 0)
 
 
-def _minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
+def _expected_minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
     """The median of what kept runs took: of the setting, else of its model on the dataset."""
     model = resolved_setting(ledger, plan.setting).model
     alike = [name for name in ledger.settings if resolved_setting(ledger, name).model == model]
@@ -277,7 +278,7 @@ def _upstream_stages(stages: Values, last: Sequence[str]) -> Values:
     return dict(sorted(needed.items()))
 
 
-def _lists(stages: Values) -> list[str]:
+def _code_lists(stages: Values) -> list[str]:
     """The names of the lists of code that stages depend on, sorted."""
     deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
     return sorted(path.name for path in deps if path.parent == CODE)
