@@ -8,8 +8,8 @@ import pandas as pd
 import torch
 
 from benchmarks.common import Row, new_folder, paired_ratio, photographs, size
+from models.backbone.image_cnn import PixelRows
 from models.backbone.network import classifier, cut
-from models.backbone.pixels import PixelRows
 from models.backbone.preprocessing import preprocessing_of
 from models.dual_path.batches import ImageBatch, ImageBatches
 from models.dual_path.instance import InstanceLoss

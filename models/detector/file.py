@@ -15,6 +15,7 @@ from pipeline.storage.weights import KEY, damaged, read_weights, write_weights
 
 MARK = "detector"  # key of the metadata that tells these files from other weights of ours
 SCHEMA_VERSION = 1
+BODY = "backbone.body."  # before the names of an FPN detector's ResNet
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 

@@ -19,7 +19,6 @@ from models.detector.selection import RegionOutput
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's RGB, as torchvision's
 STRIDE = 32  # padded sizes are multiples of it, as torchvision's
-BODY = "backbone.body."
 
 
 class FPNDetector(nn.Module):

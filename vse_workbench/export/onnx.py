@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.backbone.file import ImageNetwork, read_network
 from models.backbone.image_cnn import crops_of
+from models.backbone.network import ImageNetwork, read_network
 from models.base.queries import Files
 from models.base.towers import BATCHES, LENGTHS, Tower
 from pipeline.runtime.errors import WorkbenchError
