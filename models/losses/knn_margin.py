@@ -6,7 +6,12 @@ from pipeline.runtime.section import Count
 
 
 class KNNMargin(MarginLoss):
-    """Hinges against the k hardest negatives of each anchor (Sun et al. 2019, eq. 4)."""
+    """Hinges against the k hardest negatives of each anchor (Sun et al. 2019, eq. 4).
+
+    Args:
+        margin: alpha, on the scale of the scores.
+        k: negatives that count; 3 in the paper.
+    """
 
     warms_up = True
 
@@ -15,4 +20,13 @@ class KNNMargin(MarginLoss):
 
 
 def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float, k: int) -> float:
+    """The loss from loops over pairs, in Python floats.
+
+    Args:
+        scores: A rows of N numbers.
+        pairs: A rows of N bools, the positive pairs.
+        negatives: A rows of N bools.
+        margin: alpha.
+        k: negatives that count.
+    """
     return slow_hinge_loss(scores, pairs, negatives, margin, k)

@@ -12,4 +12,12 @@ class SumMargin(MarginLoss):
 
 
 def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> float:
+    """The loss from loops over pairs, in Python floats.
+
+    Args:
+        scores: A rows of N numbers.
+        pairs: A rows of N bools, the positive pairs.
+        negatives: A rows of N bools.
+        margin: alpha.
+    """
     return slow_hinge_loss(scores, pairs, negatives, margin, None)

@@ -13,17 +13,31 @@ BLOCK = 1 << 22  # hinges held at once: 16 MB in float32
 
 
 class MarginLoss(RankingLoss):
-    """Sum over the positive pairs of [margin - s(pair) + s(negative)]+ for their negatives. margin:
-    alpha, on the scale of the scores; hardest: negatives that count per anchor; None for all."""
+    """Sum over the positive pairs of [margin - s(pair) + s(negative)]+ for their negatives.
+
+    Args:
+        margin: alpha, on the scale of the scores.
+        hardest: negatives that count per anchor, those with the largest scores; None for all.
+
+    Raises:
+        ValueError: `hardest` below 1.
+    """
 
     def __init__(self, margin: float, hardest: int | None) -> None:
         super().__init__()
         if hardest is not None and hardest < 1:
             raise ValueError(f"k = {hardest}: must be a whole number from 1")
-        self.margin, self.hardest = margin, hardest
+        self.margin = margin
+        self.hardest = hardest
 
     def forward(self, scores: Tensor, pairs: Tensor, negatives: Tensor) -> Tensor:
-        """As RankingLoss, of scores (A, N)."""
+        """The sum of the hinges, a scalar of at least float32.
+
+        Args:
+            scores: (A, N), anchors in rows.
+            pairs: (A, N) bool, the positive pairs.
+            negatives: (A, N) bool, what an anchor's positives are ranked against.
+        """
         scores = at_least_float32(scores)
         anchors, positives = pairs.nonzero(as_tuple=True)
         # A hinge grows with its negative's score, so the hardest ones are the same for every
@@ -46,7 +60,8 @@ class _HingeSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, limits: Tensor, negatives: Tensor, anchors: Tensor) -> Tensor:
-        total, by_negative = limits.new_zeros(()), torch.zeros_like(negatives)
+        total = limits.new_zeros(())
+        by_negative = torch.zeros_like(negatives)
         by_limit = torch.zeros_like(limits)
         size = max(BLOCK // max(negatives.shape[1], 1), 1)
         for start in range(0, len(limits), size):
@@ -69,7 +84,15 @@ class _HingeSum(torch.autograd.Function):
 def slow_hinge_loss(
     scores: Rows, pairs: Rows, negatives: Rows, margin: float, hardest: int | None
 ) -> float:
-    """The same as loops over pairs, in Python floats, A rows of N: what the tests compare with."""
+    """The same sum from loops over pairs, in Python floats: what the tests compare with.
+
+    Args:
+        scores: A rows of N numbers.
+        pairs: A rows of N bools, the positive pairs.
+        negatives: A rows of N bools.
+        margin: alpha.
+        hardest: negatives that count per anchor, None for all.
+    """
     total = 0.0
     for anchor, row in enumerate(scores):
         for positive, is_pair in enumerate(pairs[anchor]):

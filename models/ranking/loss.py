@@ -25,8 +25,11 @@ class RankingLoss(nn.Module, ABC):
     def forward(self, scores: Tensor, pairs: Tensor, negatives: Tensor) -> Tensor:
         """The sum over the positive pairs, a scalar of at least float32.
 
-        scores: (A, N), anchors (images, or captions) in rows; pairs: (A, N) bool, which must score
-        high; negatives: (A, N) bool, which an anchor's positives are ranked against. An entry that
-        is neither is left out: another caption of the same image, a pair that was not computed. An
-        anchor without negatives adds 0.
+        An entry that is neither pair nor negative is left out: another caption of the same image, a
+        pair that was not computed. An anchor without negatives adds 0.
+
+        Args:
+            scores: (A, N), anchors (images, or captions) in rows; larger means nearer.
+            pairs: (A, N) bool, the positive pairs, which must score high.
+            negatives: (A, N) bool, what an anchor's positives are ranked against.
         """

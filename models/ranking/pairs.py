@@ -8,17 +8,24 @@ from models.ranking.loss import RankingLoss
 
 
 class PairLoss(nn.Module):
-    """A ranking loss of models.losses on the (B, B) scores of a batch of pairs.
+    """A ranking loss on the (B, B) scores of a batch of pairs, row b of both sides a pair, in both
+    directions.
 
-    reduction: sum over the queries of both directions, as the papers' code does, or mean: each
-    direction's mean over its B queries, added.
+    Args:
+        ranking: one of models.losses.
+        reduction: sum over the queries of both directions, as the papers' code does, or mean: each
+            direction's mean over its B queries, added.
+
+    Raises:
+        ValueError: another reduction.
     """
 
     def __init__(self, ranking: RankingLoss, reduction: str = "sum") -> None:
         super().__init__()
         if reduction not in ("sum", "mean"):
             raise ValueError(f"reduction {reduction!r}: allowed are sum and mean")
-        self.ranking, self.reduction = ranking, reduction
+        self.ranking = ranking
+        self.reduction = reduction
 
     def forward(
         self,
@@ -27,14 +34,16 @@ class PairLoss(nn.Module):
         computed: Tensor | None = None,
         related: Tensor | None = None,
     ) -> Tensor:
-        """The loss of one batch, a scalar. scores: (B, B), images in rows, the true pairs on the
-        diagonal; groups: (B,) integers. Pairs of one group are never each other's negatives:
-        another caption of the same image describes that image too.
+        """The loss of one batch, a scalar.
 
-        computed: (B, B) bool, the pairs that have a score, the diagonal included; None for all. A
-        caption's negatives are then the images selected for it, an image's the captions that
-        selected it (early selection, Chen and Luo 2020). related: (B, B) bool, more that are no
-        negatives; None for none.
+        Args:
+            scores: (B, B), images in rows, the true pairs on the diagonal.
+            groups: (B,) integers. Pairs of one group are never each other's negatives: another
+                caption of the same image describes that image too.
+            computed: (B, B) bool, the pairs that have a score, the diagonal included; None for all.
+                A caption's negatives are then the images selected for it, an image's the captions
+                that selected it (early selection, Chen and Luo 2020).
+            related: (B, B) bool, more that are no negatives; None for none.
         """
         scores = at_least_float32(scores)
         pairs = torch.eye(len(groups), dtype=torch.bool, device=scores.device)
