@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from benchmarks.common import Cost, Row, apart, captions_of, cost, regions_of, size, split_of
 from models.attention.scoring import score_pairs
+from models.losses import PairLoss
 from models.losses.max_margin import MaxMargin
-from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
 
 REGIONS, FEATURES, DIM = size((36, 2048, 1024), (4, 8, 8))

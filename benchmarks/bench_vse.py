@@ -16,8 +16,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.common import Row, captions_of, paired_ratio, size
 from models.layers.sets import GPO, MaxPool, MeanPool
+from models.losses import PairLoss
 from models.losses.sum_margin import SumMargin
-from models.ranking.pairs import PairLoss
 from models.vse.network import VSE
 
 BATCH, FEATURES, DIM = size((128, 2048, 512), (4, 8, 6))

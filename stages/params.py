@@ -22,8 +22,7 @@ from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
-from models.ranking import LOSSES, warms_up
-from models.ranking.params import RankingConfig
+from models.ranking import LOSSES, RankingConfig, warms_up
 from pipeline.dataset import READERS
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.evaluation.criteria import CRITERIA

@@ -46,9 +46,6 @@ NETWORKS = ("network.py", "loss.py")
 TORCH_ONLY = (
     "models/layers",
     "models/losses",
-    "models/ranking/hinges.py",
-    "models/ranking/loss.py",
-    "models/ranking/pairs.py",
     "models/attention/cosines.py",
 )
 # The types of the settings that a loss declares.

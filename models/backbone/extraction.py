@@ -253,7 +253,7 @@ def fill(
     Args:
         images: N rows with path, width, height and sha256, in the order of the writer's ids.
         writer: of the file.
-        compute: from a batch to the rows of every dataset.
+        compute: from a batch of B images to the rows (B, ...) of every dataset.
         batch_size: images at a time.
         workers: decoding processes, 0 for none.
         max_pixels: larger images are refused before they are decoded, None for no limit.

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from models.dual_path.instance import InstanceLoss
 from models.layers.linear import unit_rows
-from models.ranking.pairs import PairLoss
+from models.losses import PairLoss
 
 
 class DualPathLoss(nn.Module):

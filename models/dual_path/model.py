@@ -19,7 +19,7 @@ from models.dual_path.loss import DualPathLoss
 from models.dual_path.network import DualPath, build
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
 from models.dual_path.slots import SlotInputs
-from models.ranking.pairs import PairLoss
+from models.losses import PairLoss
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.process import say

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from models.layers.linear import at_least_float32
-from models.ranking.loss import RankingLoss, Rows
+from models.losses import RankingLoss, Rows
 from pipeline.runtime.section import Positive
 
 LARGEST_SCALE = 100.0  # of the logits, as in CLIP: beyond it training becomes unstable

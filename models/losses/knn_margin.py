@@ -1,7 +1,6 @@
 """The k hardest negatives count (Sun et al. 2019, eq. 4)."""
 
-from models.ranking.hinges import MarginLoss, slow_hinge_loss
-from models.ranking.loss import Rows
+from models.losses import MarginLoss, Rows, slow_hinge_loss
 from pipeline.runtime.section import Count
 
 

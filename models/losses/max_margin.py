@@ -1,7 +1,6 @@
 """The hardest negative counts (Sun et al. 2019, eq. 3; VSE++)."""
 
-from models.ranking.hinges import MarginLoss, slow_hinge_loss
-from models.ranking.loss import Rows
+from models.losses import MarginLoss, Rows, slow_hinge_loss
 
 
 class MaxMargin(MarginLoss):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from models.layers.linear import at_least_float32
-from models.ranking.loss import RankingLoss, Rows
+from models.losses import RankingLoss, Rows
 
 
 class RandomMargin(RankingLoss):

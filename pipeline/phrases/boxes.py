@@ -4,7 +4,12 @@ import numpy as np
 
 
 def rows_of_images(owners: np.ndarray, count: int) -> list[np.ndarray]:
-    """The rows of each of `count` images, ascending; owners: (R,) images, negative for none."""
+    """The rows that belong to each of some images, ascending, in one pass over all rows.
+
+    Args:
+        owners: (R,) number of each row's image, below `count`; rows of negative ones are nobody's.
+        count: number of images.
+    """
     order = np.argsort(owners, kind="stable")
     return np.split(order, np.searchsorted(owners[order], np.arange(count + 1)))[1:-1]
 
@@ -27,9 +32,18 @@ def overlaps(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def survivors(near: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Greedy NMS, each query, or class, by its own scores (Q, R), of equal ones the earlier box
-    first: (Q, R) bool, which boxes are kept. near: (R, R) bool, which boxes suppress each other. As
-    torchvision's nms query by query, and faster."""
+    """Greedy suppression, each query by its own scores, all queries of an image in one pass.
+
+    The best box of a query suppresses those near it, then the next that is left, and so on; of
+    equal scores the earlier box comes first.
+
+    Args:
+        near: (R, R) bool, which boxes suppress each other.
+        scores: (Q, R) of each query.
+
+    Returns:
+        (Q, R) bool.
+    """
     compatible = ~near | np.eye(len(near), dtype=bool)
     kept, queries = np.ones(scores.shape, bool), np.arange(len(scores))
     for best in np.argsort(-scores, axis=1, kind="stable").T:  # (Q,) one box of each query

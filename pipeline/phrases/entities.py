@@ -40,8 +40,19 @@ class Found:
 def read_entities(
     raw: Path, folder: str | None, by_lists: bool, images: pd.DataFrame, captions: pd.DataFrame
 ) -> PhraseTables:
-    """The phrases of the corpus's images, which are named `<number>.jpg` as in Flickr30k. folder:
-    inside raw, None for raw itself; by_lists: splits come from train.txt, val.txt and test.txt."""
+    """The phrases of the corpus's images.
+
+    Args:
+        raw: folder of the corpus.
+        folder: inside raw, with Sentences and Annotations; None for raw itself.
+        by_lists: splits come from train.txt, val.txt and test.txt beside them, else from images.
+        images: table of the corpus, named `<number>.jpg` as in Flickr30k.
+        captions: table of the corpus.
+
+    Raises:
+        WorkbenchError: files that are missing or damaged, boxes outside their image, lists that
+            contradict the corpus.
+    """
     root = raw if folder is None else find_in_raw(raw, folder, "phrases.path")
     for name in ("Sentences", "Annotations"):
         if not (root / name).is_dir():
@@ -106,7 +117,15 @@ def read_image(
 
 
 def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Chain, type and words of each marked phrase of a line."""
+    """Chain, type and words of each marked phrase of a line.
+
+    Args:
+        place: file and line, for messages.
+        text: the line.
+
+    Raises:
+        WorkbenchError: brackets that are no marks.
+    """
     if re.search(r"[\[\]]", _MARK.sub("", text)):
         raise WorkbenchError(
             f"{place}: brackets that are no mark of a phrase: {text.strip()[:80]!r}",
@@ -119,14 +138,30 @@ def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]
 def own_caption(
     words: Sequence[str], captions: Mapping[str, Sequence[str]], likely: str
 ) -> str | None:
-    """The id of the caption with a sentence's letters (releases cut words differently), or None."""
+    """The caption of the corpus that a sentence is, None when it is none of its image's.
+
+    Tokens are compared without the places where words are cut, which differ between releases.
+
+    Args:
+        words: of the sentence.
+        captions: words of its image's captions by their ids.
+        likely: the id to try first.
+    """
     letters = "".join(words)
     ids = [likely, *captions] if likely in captions else list(captions)
     return next((name for name in ids if "".join(captions[name]) == letters), None)
 
 
 def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float, ...]]]:
-    """The boxes of each chain that has any, x1, y1, x2, y2 in pixels from 0; size: of the image."""
+    """The boxes of each chain, x1, y1, x2, y2 in pixels from 0; chains without one are left out.
+
+    Args:
+        path: of the annotation file.
+        size: width and height of the image, pixels.
+
+    Raises:
+        WorkbenchError: not such a file, of an image of another size, or boxes outside it.
+    """
     try:
         root = ElementTree.fromstring(read_text(path))
     except ElementTree.ParseError as error:
@@ -160,7 +195,18 @@ def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float,
 
 
 def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame:
-    """The corpus's images that the lists name, which must give them the corpus's splits."""
+    """The corpus's images that the lists name.
+
+    The vocabulary and the encoder of phrases have seen the corpus's training captions, so that the
+    lists' splits must be the corpus's own.
+
+    Args:
+        images: table of the corpus.
+        splits: of each image, named without an ending.
+
+    Raises:
+        WorkbenchError: images in another split than in the corpus, or none of them listed.
+    """
     listed = images[images["image_id"].isin(splits.keys())]
     moved = listed["image_id"][listed["split"] != listed["image_id"].map(splits)]
     if len(moved) or listed.empty:

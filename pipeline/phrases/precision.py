@@ -35,8 +35,13 @@ class Ranked:
 
 
 def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[str, Ranked]:
-    """Every unique phrase with its ranking by scores (Q, R), which are equal for the same phrase in
-    the same image; nms: IoU above which the better box suppresses the other."""
+    """Every unique phrase with its ranking.
+
+    Args:
+        searched: Q phrases with the R proposals of their images.
+        scores: (Q, R) of the proposals; equal for the same phrase in the same image.
+        nms: overlap above which the better box of an image leaves the other out.
+    """
     parts: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {}
     texts = searched.phrases["text"].to_numpy()
     order = np.argsort(searched.images, kind="stable")
@@ -55,8 +60,12 @@ def mean_precision(ranked: Sequence[Ranked]) -> float:
 
 
 def resampled_precision(ranked: Sequence[Ranked], weights: np.ndarray) -> np.ndarray:
-    """The same of resampled images, over the phrases that a sample has: (W,) percent; weights:
-    (W, N) how often each image is drawn."""
+    """The same of resampled images, over the phrases that a sample has: (W,) percent.
+
+    Args:
+        ranked: unique phrases.
+        weights: (W, N) how often each image is drawn.
+    """
     total, counts = np.zeros(len(weights)), np.zeros(len(weights))
     for phrase in ranked:
         draws = weights[:, phrase.images]

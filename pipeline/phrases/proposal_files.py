@@ -87,14 +87,29 @@ def checked_array(place: str, array: np.ndarray) -> np.ndarray:
 
 
 def corners_of(boxes: np.ndarray, order: str, origin: int) -> np.ndarray:
-    """Boxes (P, 4) as x1, y1, x2, y2 in pixels from 0; origin 1: from 1, the last inside."""
+    """Boxes (P, 4) as x1, y1, x2, y2 in pixels from 0.
+
+    Args:
+        boxes: as in the file.
+        order: xyxy | xywh (a corner, width and height) | yxyx.
+        origin: 0: edges, from 0; 1: pixels counted from 1, the last one inside (MATLAB).
+    """
     boxes = boxes[:, [1, 0, 3, 2]] if order == "yxyx" else boxes
     first = boxes[:, :2] - origin
     return np.hstack([first, first + boxes[:, 2:] if order == "xywh" else boxes[:, 2:]])
 
 
 def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
-    """Refuse boxes (P, 4) x1, y1, x2, y2 without area or outside an image of a size in pixels."""
+    """Refuse boxes that are not finite, ordered and inside the image.
+
+    Args:
+        place: what the message begins with.
+        boxes: (K, 4) x1, y1, x2, y2 in pixels.
+        size: width, height of the image in pixels.
+
+    Raises:
+        WorkbenchError: the first such box; beyond the border by OUTSIDE pixels is inside.
+    """
     empty = ~(boxes[:, :2] < boxes[:, 2:]).all(1)
     outside = (boxes < -TOLERANCE).any(1) | (boxes > np.add(np.tile(size, 2), TOLERANCE)).any(1)
     for rows, what in ((empty, "without area"), (outside, f"outside its {size[0]} x {size[1]}")):

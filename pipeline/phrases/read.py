@@ -20,7 +20,19 @@ def read_phrases(
     captions: pd.DataFrame,
     options: Options,
 ) -> PhraseTables:
-    """The phrases of the corpus, none for a dataset that has none of its own."""
+    """The phrases of the corpus, none for a dataset that has none of its own.
+
+    Args:
+        settings: the section phrases.
+        dataset: name of the corpus's reader.
+        raw: folder that it read.
+        images: table of the corpus.
+        captions: table of the corpus.
+        options: what the reader depended on.
+
+    Raises:
+        WorkbenchError: anything that cannot be used.
+    """
     if settings.source == "flickr30k_entities":
         by_lists = settings.splits == "lists"
         tables = read_entities(raw, settings.path, by_lists, images, captions)

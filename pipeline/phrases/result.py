@@ -44,8 +44,19 @@ def evaluate_phrases(
     confidence: float,
     seed: int,
 ) -> PhraseResult:
-    """Measure scores (Q, R), -inf where an image has fewer proposals. nms: IoU above which the
-    better box suppresses the other; resamples: of images, 0 for no intervals."""
+    """Measure what a model finds.
+
+    Args:
+        searched: Q phrases with the R proposals of their images.
+        scores: (Q, R), -inf where an image has fewer proposals.
+        nms: overlap above which, for average precision, the better box leaves the other out.
+        resamples: of the images, for the intervals; 0 for none.
+        confidence: share of the resamples that an interval holds.
+        seed: of the resamples.
+
+    Raises:
+        WorkbenchError: scores that are not finite.
+    """
     mask = np.arange(scores.shape[1]) < searched.counts[searched.images, None]
     if not np.isfinite(scores[mask]).all():
         raise WorkbenchError("scores of proposals are not finite: the model is of no use")
@@ -69,7 +80,15 @@ def evaluate_phrases(
 
 
 def drawn(images: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each image is drawn, whose phrases depend on each other: (resamples, images)."""
+    """How often each image is drawn: (resamples, images) float64.
+
+    Images are drawn, not phrases: those of one image are found, or not, together.
+
+    Args:
+        images: number of them.
+        resamples: number of draws.
+        seed: of the draws.
+    """
     random = np.random.default_rng(seed)
     return random.multinomial(images, np.full(images, 1 / images), resamples).astype(np.float64)
 
@@ -81,8 +100,13 @@ def centred(resampled: np.ndarray, figures: Sequence[float]) -> np.ndarray:
 
 
 def resampled_recalls(ranks: np.ndarray, images: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """R@1, R@5 and R@10 of resampled images: (3, resamples) percent. ranks: (Q,), 0 for none;
-    images: (Q,) of each phrase; weights: (resamples, N)."""
+    """R@1, R@5 and R@10 of resampled images: (3, resamples) percent.
+
+    Args:
+        ranks: (Q,) 0 where nothing right is there.
+        images: (Q,) number of each phrase's image.
+        weights: (resamples, N) how often each image is drawn.
+    """
     count = weights.shape[1]
     asked = weights @ np.bincount(images, minlength=count)
     hits = [
@@ -98,7 +122,15 @@ def write_result(
     result: PhraseResult,
     attributes: Mapping[str, str],
 ) -> None:
-    """Write the rank of the right box and the best box of every phrase, by scores (Q, R)."""
+    """Write the place of the right box and the best box of every phrase.
+
+    Args:
+        path: of the file, .h5.
+        searched: Q phrases with the R proposals of their images.
+        scores: (Q, R).
+        result: of the evaluation.
+        attributes: of the file.
+    """
     best = scores.argmax(1)
     boxes = searched.boxes[searched.images, best]
     arrays = {

@@ -17,8 +17,19 @@ from pipeline.readers.shapes.world import World
 
 
 def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTables:
-    """The phrases of the rendered captions, their scenes drawn again: objects, several of them, and
-    relations ("a red circle above a square" stands for the circle)."""
+    """The phrases of the rendered captions: single objects, several of them, and relations.
+
+    The scenes are drawn again as the reader drew them. A relation, such as "a red circle above a
+    square", stands for what it speaks of, here the circle.
+
+    Args:
+        raw: folder of world.yaml.
+        captions: table of the corpus, the world's.
+        options: what the world was made with.
+
+    Raises:
+        WorkbenchError: captions of another world.
+    """
     world = world_of(raw, options.shapes)
     tasks = scenes_of(world, options)
     work = partial(tell, world=world, options=options.shapes)
@@ -47,6 +58,12 @@ def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTab
 
 
 def tell(task: Task, world: World, options: ShapesConfig) -> tuple[list[Box], list[list[Mention]]]:
-    """Boxes of a scene's objects, and the mentions of each caption."""
+    """What the captions of a scene tell of which of its objects.
+
+    Args:
+        task: the scene, and the seed of its captions.
+        world: what the scene's words stand for.
+        options: size of the image, number of captions, and what may be told.
+    """
     boxes = [box(thing, world, options.image_size) for thing in task.scene.things]
     return boxes, list(map(mentions, spoken(task, boxes, world, options)))
