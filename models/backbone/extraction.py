@@ -12,7 +12,6 @@ sizes.
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ import torch
 from PIL import Image
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
-from torch.utils.data import Dataset
 
 from models.backbone.network import (
     Backbone,
@@ -36,7 +34,13 @@ from models.backbone.network import (
     write_network,
 )
 from models.backbone.params import ImageFeaturesConfig, provenance
-from models.backbone.preprocessing import Preprocessing, check_aspects
+from models.backbone.preprocessing import (
+    PictureBatch,
+    Pictures,
+    Preprocessing,
+    ReadPicture,
+    check_aspects,
+)
 from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batches
@@ -51,7 +55,6 @@ from pipeline.storage.layout import Array, Attributes, Datasets, checked
 from pipeline.storage.shards import FeatureJob
 
 Forward = Callable[[Tensor], Tensor]  # images (B, 3, S, S) float32 to (B, ...) float32
-ReadPicture = Callable[[Image.Image], npt.NDArray[np.uint8]]
 MakeArrays = Callable[[Rows, npt.NDArray[np.float32]], dict[str, Array]]
 
 
@@ -188,52 +191,6 @@ def describe_machine(device: torch.device, runtime: RuntimeConfig) -> list[Any]:
         runtime: its threads divide sums on a CPU.
     """
     return [str(device), runtime.threads, torch.__version__, *kernels()]
-
-
-@dataclass(frozen=True)
-class PictureBatch:
-    """A batch of decoded images, or what went wrong with some of them."""
-
-    rows: Rows  # (B,) of the images
-    pictures: Any  # B arrays of bytes, joined; None where there are problems
-    problems: tuple[str, ...]  # a line for each image that could not be read
-
-
-class Pictures(Dataset[PictureBatch]):
-    """Reads batch after batch of images; runs in the worker processes.
-
-    Args:
-        files: the images.
-        batches: the rows of each batch.
-        read: from a picture to its array of bytes; by default all of it, (H, W, 3) RGB.
-        join: of the arrays of a batch; by default a tuple, as pictures differ in size.
-    """
-
-    def __init__(
-        self,
-        files: ImageFiles,
-        batches: list[Rows],
-        read: ReadPicture = np.array,
-        join: Callable[[list[npt.NDArray[np.uint8]]], Any] = tuple,
-    ) -> None:
-        self.files = files
-        self.batches = batches
-        self.read = read
-        self.join = join
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, number: int) -> PictureBatch:
-        pictures: list[npt.NDArray[np.uint8]] = []
-        problems: list[str] = []
-        for row in self.batches[number]:
-            try:
-                pictures.append(self.read(self.files.open(row)))
-            except WorkbenchError as error:
-                problems.append(error.message)
-        joined = None if problems else self.join(pictures)
-        return PictureBatch(self.batches[number], joined, tuple(problems))
 
 
 def fill(

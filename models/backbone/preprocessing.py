@@ -1,7 +1,11 @@
-"""From a decoded image to what a network was trained to see: resize, crops, normalisation."""
+"""From image files to what a network was trained to see.
+
+`Preprocessing` resizes, crops and normalises as a network was published with
+(`preprocessing_of`); `Pictures` reads batches of image files so, in worker processes.
+"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +15,16 @@ import pandas as pd
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.utils.data import Dataset
 from torchvision.models import get_model_weights
 
 from models.backbone import timm_networks
 from models.backbone.networks import NETWORKS
 from pipeline.corpus.images import MAX_ASPECT
+from pipeline.corpus.loading import ImageFiles, Rows
 from pipeline.runtime.errors import WorkbenchError, listing
+
+ReadPicture = Callable[[Image.Image], npt.NDArray[np.uint8]]
 
 # Of ImageNet, per BGR channel, of values in [0, 255]: what VGG's authors subtracted in Caffe.
 CAFFE_MEANS = (103.939, 116.779, 123.68)
@@ -179,3 +187,49 @@ def published_weights(model: str) -> Any:
     from; ResNet-18's for NETWORKS."""
     entries = get_model_weights("resnet18" if model in NETWORKS else model)
     return entries.__members__.get("IMAGENET1K_V1", entries.DEFAULT)
+
+
+@dataclass(frozen=True)
+class PictureBatch:
+    """A batch of decoded images, or what went wrong with some of them."""
+
+    rows: Rows  # (B,) of the images
+    pictures: Any  # B arrays of bytes, joined; None where there are problems
+    problems: tuple[str, ...]  # a line for each image that could not be read
+
+
+class Pictures(Dataset[PictureBatch]):
+    """Reads batch after batch of images; runs in the worker processes.
+
+    Args:
+        files: the images.
+        batches: the rows of each batch.
+        read: from a picture to its array of bytes; by default all of it, (H, W, 3) RGB.
+        join: of the arrays of a batch; by default a tuple, as pictures differ in size.
+    """
+
+    def __init__(
+        self,
+        files: ImageFiles,
+        batches: list[Rows],
+        read: ReadPicture = np.array,
+        join: Callable[[list[npt.NDArray[np.uint8]]], Any] = tuple,
+    ) -> None:
+        self.files = files
+        self.batches = batches
+        self.read = read
+        self.join = join
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, number: int) -> PictureBatch:
+        pictures: list[npt.NDArray[np.uint8]] = []
+        problems: list[str] = []
+        for row in self.batches[number]:
+            try:
+                pictures.append(self.read(self.files.open(row)))
+            except WorkbenchError as error:
+                problems.append(error.message)
+        joined = None if problems else self.join(pictures)
+        return PictureBatch(self.batches[number], joined, tuple(problems))

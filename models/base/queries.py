@@ -156,9 +156,7 @@ def cached_features(files: Files, features: FeatureFile, device: torch.device) -
 
     @cache
     def extract() -> ImageInputs:
-        from models.backbone.extraction import (
-            feature_extractor,  # torchvision takes seconds to load
-        )
+        from models.backbone.extraction import feature_extractor
 
         return feature_extractor(files["image_network"], features, device)
 
@@ -171,7 +169,7 @@ def found_regions(files: Files, features: FeatureFile, device: torch.device) -> 
 
     @cache
     def find() -> ImageInputs:
-        from models.detector.extraction import region_finder  # torchvision takes seconds to load
+        from models.detector.queries import region_finder  # torchvision takes seconds to load
 
         return region_finder(features, files["detector"], device)
 

@@ -1,11 +1,9 @@
-"""The regions of images that a detector finds: of a corpus, in a file of regions, and of one image
-of a query.
+"""The regions of images that a detector finds, written into a file of regions.
 
-`detector_job` makes the file; `regions_of` detects and selects the regions of a batch of pictures,
-for the corpus and for `region_finder` alike.
+`detector_job` makes the file; `regions_of` detects and selects the regions of some pictures, for
+the corpus and for the image of a query (models.detector.queries) alike.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,31 +13,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from PIL import Image
-from pydantic import ValidationError
 from torch import Tensor
 
-from models.backbone.extraction import PictureBatch, describe_machine, fill
+from models.backbone.extraction import describe_machine, fill
 from models.backbone.network import weights_digest
+from models.backbone.preprocessing import PictureBatch
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
-from pipeline.corpus.images import check_aspect
-from pipeline.inputs.regions import Regions, relative_positions
 from pipeline.regions.file import ImageRegions, described, packed, region_datasets
-from pipeline.regions.params import GridNetworkConfig, RegionsConfig
-from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
+from pipeline.regions.params import RegionsConfig
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
-from pipeline.storage.features import FeatureFile
-from pipeline.storage.layout import Array, checked
+from pipeline.storage.layout import Array
 from pipeline.storage.shards import FeatureJob
 
 Detect = Callable[[Sequence[Tensor]], Sequence[RegionOutput]]  # of uint8 images (3, H, W)
 Select = Callable[[RegionOutput], Tensor]  # to the rows (K,) that are kept, best first
-
-# Keys of the section regions that a file of detected regions leaves out, with any value.
-NO_GRID = {"grid": (1, 1), "network": GridNetworkConfig(weights="random")}
-UNREAD = {"path": None, "workers": 0} | NO_GRID
 
 
 def detector_job(
@@ -165,59 +155,4 @@ def select(settings: RegionsConfig, last_pixel: bool, output: RegionOutput) -> T
         maximum=fixed or settings.max,
         threshold=settings.threshold,
         last_pixel=last_pixel,
-    )
-
-
-def region_finder(
-    stored: FeatureFile, detector: Path, device: torch.device
-) -> Callable[[Image.Image], Regions]:
-    """A function that finds the regions of one image as those of the corpus were found.
-
-    Args:
-        stored: the corpus's regions.
-        detector: the file of the detector that found them.
-        device: where the detector runs.
-
-    Returns:
-        From an RGB image to its regions, a batch of one on the CPU, rounded as the stored ones;
-        WorkbenchError for an image much longer than wide.
-
-    Raises:
-        WorkbenchError: another detector, or none, found the stored regions.
-    """
-    settings = _settings_of(stored)
-    network: Any = load_detector(detector)[0]
-    if weights_digest(network) != stored.attributes.get("weights_sha256"):
-        raise WorkbenchError(f"{stored.path}: not found by the detector of {detector}", OUT_OF_STEP)
-    network.to(device).eval()
-    select_rows = partial(select, settings, network.last_pixel)
-    slots, width = stored.shape()[1:]
-
-    def regions(image: Image.Image) -> Regions:
-        check_aspect(image)
-        found = regions_of([np.array(image)], network.regions, select_rows, device)
-        arrays = packed(found, slots, width)
-        boxes = torch.from_numpy(arrays["boxes"])
-        sizes = torch.from_numpy(arrays["sizes"]).float()
-        # rounded as the corpus's were
-        features = checked("query", arrays["features"], stored.dtype(), ["the image"])
-        counts = torch.from_numpy(arrays["counts"]).long()
-        return Regions(torch.from_numpy(features).float(), relative_positions(boxes, sizes), counts)
-
-    return regions
-
-
-def _settings_of(stored: FeatureFile) -> RegionsConfig:
-    """The section `regions` by which the stored regions were selected."""
-    try:
-        recorded = dict(json.loads(str(stored.attributes.get("params"))))
-        source = recorded["source"]
-        if source == "detector":
-            return RegionsConfig.whole({**recorded, **UNREAD})
-    except (ValueError, TypeError, KeyError, ValidationError):
-        raise WorkbenchError(f"{stored.path}: does not say how regions were selected") from None
-    whence = "are cells of a grid" if source == "grid" else f"come from another tool ({source})"
-    raise WorkbenchError(
-        f"{stored.path}: its regions {whence}; there is no detector to find those of an image",
-        "search with a text, or set regions.source = detector and run: dvc repro",
     )

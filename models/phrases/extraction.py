@@ -10,8 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from models.backbone.extraction import Pictures
-from models.backbone.preprocessing import check_aspects
+from models.backbone.preprocessing import Pictures, check_aspects
 from models.phrases.regions import Describer, as_tensors
 from models.phrases.views import Proposed, View
 from pipeline.corpus.loading import ImageFiles, decode_ahead, whole_batches

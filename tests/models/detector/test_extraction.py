@@ -8,7 +8,8 @@ import torch
 from PIL import Image
 from region_cases import WIDTH, Detector, world
 
-from models.backbone.extraction import PictureBatch, fill
+from models.backbone.extraction import fill
+from models.backbone.preprocessing import PictureBatch
 from models.detector.extraction import regions_of
 from models.detector.selection import select_regions
 from pipeline.regions.file import packed, region_datasets
