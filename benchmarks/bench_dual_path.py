@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import Row, new_folder, paired_ratio, photographs, size
+from models.backbone.image_cnn import PixelRows
 from models.backbone.network import classifier, cut
-from models.backbone.pixels import PixelRows
 from models.backbone.preprocessing import preprocessing_of
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.model import BUT_THE_CNN, DualPath, DualPathConfig, ImageBatches

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 
 from benchmarks.common import Row, new_folder, paired_ratio, photographs, size
-from models.backbone.extraction import extract
-from models.backbone.inference import accelerate
+from models.backbone.extraction import accelerate, extract
 from models.backbone.network import classifier, cut
 from models.backbone.preprocessing import preprocessing_of
 from pipeline.sentences.encoder import SentenceEncoder

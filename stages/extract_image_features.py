@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from models.backbone.file import write_network
-from models.backbone.job import network_job
+from models.backbone.extraction import network_job
+from models.backbone.network import write_network
 from pipeline.corpus.tables import images_digest, load_captions, load_images
 from pipeline.embeddings.job import import_job
 from pipeline.embeddings.source import Wanted

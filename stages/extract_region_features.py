@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from models.backbone.regions import grid_job
+from models.backbone.grid import grid_job
 from models.detector.extraction import detector_job
 from pipeline.corpus.tables import images_digest, load_images
 from pipeline.regions.imports import import_job

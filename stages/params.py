@@ -22,8 +22,7 @@ from models.backbone.poolings import POOLINGS
 from models.detector.params import DetectorConfig
 from models.dual_path.classes import PseudoClassesConfig
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
-from models.ranking import LOSSES, warms_up
-from models.ranking.params import RankingConfig
+from models.ranking import LOSSES, RankingConfig, warms_up
 from models.registry import load_model, model_names
 from pipeline.dataset import READERS
 from pipeline.dataset.params import CorpusConfig, ShapesConfig

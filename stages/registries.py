@@ -18,7 +18,7 @@ from stages.params import CommonParams
 # section of params.yaml that chooses, None where that does not depend on the sections it reads.
 # Entries of PHRASE_MODELS are items of a stage, and no choice of params.yaml.
 REGISTRIES: dict[Registry, tuple[str, str | None] | None] = {
-    LOSSES: ("models/ranking/__init__.py", "loss"),
+    LOSSES: ("models/ranking.py", "loss"),
     READERS: ("pipeline/dataset/__init__.py", "dataset"),
     POSITIVES: ("pipeline/dataset/__init__.py", "dataset"),
     ENCODINGS: ("pipeline/sentences/encodings/__init__.py", None),

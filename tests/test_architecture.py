@@ -46,9 +46,6 @@ COMMANDS = ("stages", "vse_workbench/commands")  # a command in every file, and 
 TORCH_ONLY = (
     "models/layers",
     "models/losses",
-    "models/ranking/hinges.py",
-    "models/ranking/loss.py",
-    "models/ranking/pairs.py",
     "models/attention/cosines.py",
 )
 # The types of the settings that a loss declares.

@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from models.cca.fit import Canonical as Canonical
     from models.cca.fit import fit_cca as fit_cca
     from models.dual_path.instance import InstanceLoss as InstanceLoss
+    from models.losses import PairLoss as PairLoss
+    from models.losses import RankingLoss as RankingLoss
     from models.ranking import loss_class as loss_class
-    from models.ranking.loss import RankingLoss as RankingLoss
-    from models.ranking.pairs import PairLoss as PairLoss
     from models.two_branch.loss import StructureLoss as StructureLoss
     from pipeline.comparison.paired import Difference as Difference
     from pipeline.comparison.revisions import compare_runs as compare_runs

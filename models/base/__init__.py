@@ -20,8 +20,8 @@ from torch.nn.functional import normalize
 from torch.utils._pytree import tree_map
 
 from models.layers.linear import Standardise, inside, unit_rows
+from models.losses import PairLoss
 from models.ranking import make_loss, warms_up
-from models.ranking.pairs import PairLoss
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.inputs.data import RetrievalData
 from pipeline.inputs.files import Inputs

@@ -18,8 +18,8 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 from torch import Tensor, nn
 
-from models.backbone.file import ImageNetwork
 from models.backbone.image_cnn import Architecture, network_to_tune, pixel_source, with_image_cnn
+from models.backbone.network import ImageNetwork
 from models.base import Model, Pairs, Run
 from models.dual_path.classes import read_pseudo_classes
 from models.dual_path.instance import InstanceLoss

@@ -10,8 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from models.backbone.extraction import Pictures
-from models.backbone.preprocessing import check_aspect
+from models.backbone.preprocessing import Pictures, check_aspects
 from models.phrases.regions import Describer, as_tensors
 from models.phrases.views import Proposed, View
 from pipeline.corpus.loading import ImageFiles, decode_ahead, whole_batches
@@ -102,7 +101,7 @@ def extract_boxes(
 ) -> None:
     """Compute the missing rows of both files: `proposal_datasets` of the images, and `features`
     (D,) of the regions of phrases."""
-    check_aspect(images)
+    check_aspects(images)
     ids = images["image_id"].tolist()
     owners = pd.Index(ids).get_indexer(pd.Index(regions.image_ids))
     regions_of = rows_of_images(owners, len(ids))

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torchvision.models import VGG
 
-from models.backbone.build import load_body, weighted
 from models.backbone.network import Backbone, BackboneError, check_known, cut, weights_digest
 from models.backbone.preprocessing import preprocessing_of
+from models.backbone.weights import classifier_with_weights, load_detector_body
 from models.detector.fpn import FPNDetector
 from models.detector.weights import load_detector
 from models.phrases.views import C4View, FPNView, NetworkView, View, scaled_input
@@ -77,14 +77,14 @@ def as_tensors(pictures: Sequence[np.ndarray], device: torch.device) -> list[Ten
 
 def _cut(settings: BoxNetworkConfig, detector: Path) -> tuple[Backbone, nn.Module | None]:
     """The cut network, and its head where boxes go through the network's own layers (fc7)."""
-    network = weighted(settings.model, settings.weights)
+    network = classifier_with_weights(settings.model, settings.weights)
     head = vgg_head(network, settings.layers) if settings.pool == "fc7" else None
     if head is not None:
         check_known(head, ("fc7",))
     pool = "mean" if settings.pool == "fc7" else settings.pool
     backbone, _ = cut(network, settings.layers, pool, settings.short_side)
     if settings.weights == "detector":
-        load_body(backbone, settings.model, detector, "phrases.features.network")
+        load_detector_body(backbone, settings.model, detector, "phrases.features.network")
     with torch.inference_mode():
         maps = backbone.graph(torch.zeros(1, 3, settings.short_side, settings.short_side))
     nodes = zip(settings.layers, backbone.nodes, strict=True)

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from models.layers.linear import at_least_float32
+from models.losses import RankingLoss
 from models.losses.knn_margin import KNNMargin
-from models.ranking.loss import RankingLoss
 
 
 class StructureLoss(nn.Module):
