@@ -14,8 +14,8 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import files_digest, sha256_file
 from pipeline.runtime.process import Progress
 from pipeline.runtime.section import EmbeddingFileConfig
+from pipeline.storage.features import FeatureWriter
 from pipeline.storage.shards import FeatureJob
-from pipeline.storage.writer import FeatureWriter
 
 
 def import_job(

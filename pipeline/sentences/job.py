@@ -11,8 +11,8 @@ from pipeline.corpus.tables import captions_digest
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import Progress
 from pipeline.sentences.encoder import Captions, SentenceEncoder, blocks, read_encoder
+from pipeline.storage.features import FeatureWriter
 from pipeline.storage.shards import FeatureJob
-from pipeline.storage.writer import FeatureWriter
 
 
 def encoder_job(

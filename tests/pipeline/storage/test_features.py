@@ -281,9 +281,9 @@ def test_missing_damaged_and_foreign_files_are_named(tmp_path: Path, stored: Pat
 
 def test_a_kill_leaves_no_structure_in_memory(tmp_path):
     code = (
-        "import os, signal, sys; from pathlib import Path; from pipeline.storage import structure\n"
-        "structure.SCRATCH = Path(sys.argv[1])\n"
-        "structure.structured(lambda file: os.kill(os.getpid(), signal.SIGKILL), 0)\n"
+        "import os, signal, sys; from pathlib import Path; from pipeline.storage import layout\n"
+        "layout.SCRATCH = Path(sys.argv[1])\n"
+        "layout.structured(lambda file: os.kill(os.getpid(), signal.SIGKILL), 0)\n"
     )
     process = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT)
     assert process.returncode == -signal.SIGKILL
