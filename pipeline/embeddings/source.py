@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from pipeline.arrays.file import Array, Block, joined
 from pipeline.arrays.formats import open_arrays
@@ -25,6 +24,7 @@ from pipeline.arrays.per_image import (
     images_of_hdf5,
     is_folder_of_images,
 )
+from pipeline.embeddings import Wanted
 from pipeline.matching.annotations import folders_near
 from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.matching.images import ImageMatcher
@@ -53,26 +53,6 @@ FOLDERS = (
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What vectors are wanted for. table: of the corpus, in whose order they are stored; key:
-    image_id or caption_id; setting: the key of params.yaml that leaves out other rows; captions:
-    of images, for folders that name images by captions."""
-
-    table: pd.DataFrame
-    key: str
-    setting: str
-    captions: pd.DataFrame | None = None
-
-    @property
-    def ids(self) -> list[str]:
-        return list(self.table[self.key])
-
-    @property
-    def of_images(self) -> bool:
-        return self.key == "image_id"
-
-
-@dataclass(frozen=True)
 class Source:
     """Vectors (N, D) of floats. places: (N,) the row of the corpus that each is, -1 for none."""
 
@@ -90,12 +70,12 @@ def open_source(settings: EmbeddingFileConfig, wanted: Wanted) -> Source:
     shows before values are read."""
     path = Path(settings.path or "")
     skip = settings.other_ids == "skip"
-    parts = open_parts(path, IMAGES if wanted.of_images else CAPTIONS)
+    parts = open_parts(path, IMAGES if wanted.are_images else CAPTIONS)
     if parts is not None:
         return _of_parts(parts, wanted, skip)
-    if path.is_dir() and wanted.of_images and is_precomp(path):
+    if path.is_dir() and wanted.are_images and is_precomp(path):
         return _of_precomp(path, wanted, skip)
-    if wanted.of_images and is_folder_of_images(path):
+    if wanted.are_images and is_folder_of_images(path):
         return _of_images(path, images_of_folder(path), wanted, skip)
     if path.is_dir():
         inside = listing(sorted(one.name for one in path.iterdir())) or "nothing"
@@ -145,7 +125,7 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
     path = Path(settings.path or "")
     file = open_arrays(path)
     has_many = path.suffix in (".h5", ".hdf5") and file.get(settings.features) is None
-    if wanted.of_images and has_many and settings.features == USUAL:
+    if wanted.are_images and has_many and settings.features == USUAL:
         images = images_of_hdf5(path)
         if all(_is_vector(image.features) for image in images):
             return _of_images(path, images, wanted, skip)
@@ -155,7 +135,7 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
         _check(vectors)
     ids = read_ids(file, settings.ids)
     explained = None
-    if ids is None and path.suffix == MAT and wanted.of_images:
+    if ids is None and path.suffix == MAT and wanted.are_images:
         order = _karpathy_order(path, vectors)
         explained = sha256_file(order[0])
         ids = Ids(order[1], None)
@@ -169,7 +149,7 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
     _check(vectors)
     names = ids.names
     hint = OF_CAPTIONS
-    if wanted.of_images:
+    if wanted.are_images:
         matcher = ImageMatcher(wanted.ids, folders_near(path))
         names = matcher.named(names, where)
         hint = matcher.hint(ids.names, wanted.setting)
@@ -225,7 +205,7 @@ def _no_ids(path: Path, name: str) -> WorkbenchError:
 
 def _of_parts(parts: Parts, wanted: Wanted, skip: bool) -> Source:
     _check(parts.vectors)
-    if wanted.of_images:
+    if wanted.are_images:
         matcher = ImageMatcher(wanted.ids)
         names = parts.image_ids(matcher)
         hint = matcher.hint(names, wanted.setting)

@@ -8,9 +8,9 @@ import pytest
 from region_cases import WIDTH, sample, world
 
 from pipeline.arrays.per_image import images_of_folder, images_of_hdf5
-from pipeline.regions.imports import ImportCorpus, import_job
-from pipeline.regions.imports.per_image import PerImageRegions
 from pipeline.regions.params import RegionsConfig
+from pipeline.regions.per_image import PerImageRegions
+from pipeline.regions.source import ImportCorpus, import_job
 from pipeline.runtime.errors import WorkbenchError
 
 
