@@ -25,10 +25,9 @@ from pipeline.arrays.per_image import (
     is_folder_of_images,
 )
 from pipeline.embeddings import Wanted
-from pipeline.matching.annotations import folders_near
+from pipeline.matching.annotations import folders_near, karpathy_order
 from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.matching.images import ImageMatcher
-from pipeline.matching.orders import karpathy_order
 from pipeline.matching.precomp import ARRAYS, Place, PrecompFolder, is_precomp
 from pipeline.matching.repeats import equal_to_previous, first_difference, taken_once
 from pipeline.matching.rows import matched

@@ -1,4 +1,5 @@
-"""Rows that stand in a file several times, as VSE++ and SCAN repeat an image for each caption."""
+"""Rows that stand in a file several times, as VSE++ and SCAN repeat an image for each caption:
+found, compared, and taken once."""
 
 from collections.abc import Sequence
 
