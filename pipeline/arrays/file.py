@@ -1,4 +1,8 @@
-"""A file of arrays, whatever its format: names, shapes and types at once, values block by block."""
+"""A file of arrays, whatever its format: names, shapes and types at once, values block by block.
+
+Each format's module makes an `ArrayFile`, which finds an `Array` by its name. An array gives its
+rows in blocks; `damage_named` turns what a library raises meanwhile into one plain error.
+"""
 
 import errno
 import math
@@ -42,6 +46,7 @@ class Array:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all values; of texts of any length, of their places in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -77,12 +82,25 @@ def joined(place: str, arrays: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True)
 class ArrayFile:
+    """The arrays of a file, by name."""
+
     path: Path
     names: Sequence[str]  # an .npy has one, ""
     find: Callable[[str], Array | None]  # by name (HDF5: also `a/b`), None when there is none
 
     def array(self, name: str, hint: str = "") -> Array:
-        """The array of a name, of an .npy the only one; WorkbenchError where there is none."""
+        """The array of a name.
+
+        Args:
+            name: of the array; an .npy has one alone, whatever it is asked for.
+            hint: what to do where there is none, for the error.
+
+        Returns:
+            The array, whose values are not read.
+
+        Raises:
+            WorkbenchError: where there is none, and for one that is damaged or is not read.
+        """
         array = self.get("" if list(self.names) == [""] else name)
         if array is None:
             raise WorkbenchError(
@@ -91,15 +109,23 @@ class ArrayFile:
         return array
 
     def get(self, name: str) -> Array | None:
-        """The array of a name, None when there is none; errors as of `array`."""
+        """The array of a name, None when there is none; WorkbenchError for one that is damaged or
+        is not read."""
         with damage_named(str(self.path)):
             return self.find(name)
 
 
 @contextmanager
 def damage_named(place: str, hint: str = "") -> Iterator[None]:
-    """Whatever a library raises for a damaged file as a WorkbenchError that begins with `place`;
-    what the system refuses is raised as it is."""
+    """Turn what a library raises for a damaged file into one plain error, in a `with` statement.
+
+    Args:
+        place: file and name of what is read, with which the message begins.
+        hint: what to do about it.
+
+    Raises:
+        WorkbenchError: in place of a library's error; what the system refuses stays an OSError.
+    """
     try:
         yield
     except WorkbenchError:

@@ -28,12 +28,12 @@ MOST_ARRAYS = 1 << 23
 
 @dataclass(frozen=True)
 class ImageArrays:
-    """The arrays of one image. name: its id; boxes: None where there are none."""
+    """The arrays of one image."""
 
-    name: str
+    name: str  # its id
     path: Path
     features: Array
-    boxes: Array | None
+    boxes: Array | None  # None where there are none
 
 
 def is_folder_of_images(path: Path) -> bool:

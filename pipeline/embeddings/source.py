@@ -38,9 +38,9 @@ from pipeline.runtime.section import EmbeddingFileConfig
 
 MAX_DIM = 1 << 16  # width of a vector
 MAX_ROWS = 1 << 25  # of a file; more is taken for damage
-USUAL = "features"  # the array that is read unless another is named
+DEFAULT_NAME = "features"  # the array that is read unless another is named
 MAT = ".mat"
-NAMES = "name the arrays of ids and vectors under `file` in params.yaml"
+NAME_ARRAYS = "name the arrays of ids and vectors under `file` in params.yaml"
 OF_CAPTIONS = (
     "ids are compared letter by letter with caption_id of the corpus; other_ids: skip leaves out "
     "rows that it does not have"
@@ -53,20 +53,30 @@ FOLDERS = (
 
 @dataclass(frozen=True)
 class Source:
-    """Vectors (N, D) of floats. places: (N,) the row of the corpus that each is, -1 for none."""
+    """Vectors of floats, and which row of the corpus each is."""
 
     path: Path
     kind: str  # what the vectors were imported from
-    vectors: Array
-    places: npt.NDArray[np.int64]
+    vectors: Array  # (N, D)
+    places: npt.NDArray[np.int64]  # (N,) rows of the corpus, -1 for none
     files: list[Path]  # whose digest tells the vectors
     ids: Path | None = None  # a list of ids beside the file
     explained: str | None = None  # digest of the annotations that explained the ids
 
 
 def open_source(settings: EmbeddingFileConfig, wanted: Wanted) -> Source:
-    """The vectors that the settings name, matched with the corpus; WorkbenchError for all that
-    shows before values are read."""
+    """The vectors that the settings name, matched with the corpus.
+
+    Args:
+        settings: where they lie.
+        wanted: images or captions.
+
+    Returns:
+        The vectors, whose values are read later.
+
+    Raises:
+        WorkbenchError: for all that shows before values are read.
+    """
     path = Path(settings.path or "")
     skip = settings.other_ids == "skip"
     parts = open_parts(path, IMAGES if wanted.are_images else CAPTIONS)
@@ -124,12 +134,12 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
     path = Path(settings.path or "")
     file = open_arrays(path)
     has_many = path.suffix in (".h5", ".hdf5") and file.get(settings.features) is None
-    if wanted.are_images and has_many and settings.features == USUAL:
+    if wanted.are_images and has_many and settings.features == DEFAULT_NAME:
         images = images_of_hdf5(path)
         if all(_is_vector(image.features) for image in images):
             return _of_images(path, images, wanted, skip)
-    matrices = only_matrix(file) if path.suffix == MAT else None
-    vectors = file.array(matrices or settings.features, NAMES)
+    matrix = only_matrix(file) if path.suffix == MAT else None
+    vectors = file.array(matrix or settings.features, NAME_ARRAYS)
     if path.suffix != MAT:
         _check(vectors)
     ids = read_ids(file, settings.ids)
@@ -258,7 +268,9 @@ def _check_repeats(path: Path, array: Array, places: Sequence[Place]) -> None:
 
 
 def _check(vectors: Array) -> None:
-    place, shape, dtype = vectors.place, vectors.shape, vectors.dtype
+    place = vectors.place
+    shape = vectors.shape
+    dtype = vectors.dtype
     if dtype.kind != "f" or dtype.itemsize > 8:
         raise WorkbenchError(
             f"{place}: values of type {dtype}; allowed are float16, float32 and float64",

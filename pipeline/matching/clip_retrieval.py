@@ -74,9 +74,9 @@ class Parts:
         images = matcher.named(paths, str(self.path))
         texts = self._column(CAPTION)
         captions_of: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        columns = (captions["image_id"], captions["caption_id"], captions["text"])
-        for image, caption, text in zip(*columns, strict=True):
-            captions_of[image].append((caption, _plain(text)))
+        described = zip(captions["caption_id"], map(_plain, captions["text"]), strict=True)
+        for image, caption in zip(captions["image_id"], described, strict=True):
+            captions_of[image].append(caption)
         if texts is None:
             return [
                 self._only_caption(row, image, captions_of[image])

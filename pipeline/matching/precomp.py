@@ -50,6 +50,7 @@ class Place:
 
     @property
     def name(self) -> str:
+        """What messages call it."""
         return f"{self.path}, row {self.rows.start:,}"
 
 
@@ -270,8 +271,8 @@ def _ids_of_rows(prefix: Path, count: int, ids: list[str], lines: list[str] | No
 def _forms_of(images: Sequence[str], captions: pd.DataFrame) -> Captions:
     """Captions of each image as written and as tokens."""
     forms: dict[str, list[list[str]]] = {name: [] for name in images}
-    columns = (captions["image_id"], captions["text"], captions["tokens"])
-    for name, text, tokens in zip(*columns, strict=True):
+    texts = zip(captions["text"], captions["tokens"], strict=True)
+    for name, (text, tokens) in zip(captions["image_id"], texts, strict=True):
         if name in forms:
             forms[name].append([text, " ".join(tokens)])
     return list(forms.values())

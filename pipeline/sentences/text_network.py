@@ -25,7 +25,8 @@ from pipeline.words.transformer import model_folder
 Files = Mapping[str, bytes]  # by the name inside the folder, `/` between folders
 
 KEY = "sentences.transformer.model"
-MODULES, SETTINGS = "modules.json", "config.json"
+MODULES = "modules.json"
+SETTINGS = "config.json"
 READ = (".json", ".txt", ".model", ".safetensors")  # settings, vocabularies, sentencepiece, weights
 PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5")
 LIBRARY = "sentence_transformers."
@@ -102,8 +103,20 @@ def digest(files: Files) -> str:
 
 
 def load(files: Files, name: str, checked: bool = False) -> Any:
-    """The SentenceTransformer of such files, float32, on the CPU, without any access to a network.
-    name: for messages; checked: that nothing of it is drawn at random was seen before."""
+    """Load a network, float32, on the CPU, without any access to the internet.
+
+    Args:
+        files: contents of its files by name, from `read_files`.
+        name: of the network, for messages.
+        checked: that nothing of it is drawn at random was seen before; else it is loaded twice.
+
+    Returns:
+        The SentenceTransformer, in evaluation mode.
+
+    Raises:
+        WorkbenchError: for files that the library cannot load, weights that are missing, a
+            tokeniser of another network, and vectors that are not finite.
+    """
     try:
         network = _loaded(files, 0)
         _check_ids(network, name)

@@ -58,6 +58,7 @@ class Layout:
 
     @property
     def nbytes(self) -> int:
+        """Bytes that it takes in the file."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 

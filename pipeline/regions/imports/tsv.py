@@ -96,7 +96,8 @@ class TsvRegions:
         self.digest = digest.hexdigest()
         self.order = np.argsort(self.places)
         longest = max((self.lines[index] for index in self.places), key=lambda line: line.count)
-        self.most, self.most_name = longest.count, longest.place
+        self.most = longest.count
+        self.most_name = longest.place
 
     def read(self, row: int) -> ImageRegions:
         """The regions of the image in a row of the corpus, decoded from its line; WorkbenchError

@@ -14,8 +14,12 @@ from pipeline.sentences.state import Material, State
 
 
 class MeanVector:
-    """Mean over the vectors (V, D) of a caption's known words, every occurrence counted; not
-    normalised."""
+    """Mean over the vectors of a caption's known words, every occurrence counted; not normalised.
+
+    Args:
+        words: V different words.
+        vectors: (V, D) of the words, finite.
+    """
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray) -> None:
         self._index = index_words(words, vectors)
@@ -23,6 +27,7 @@ class MeanVector:
         self.dim = vectors.shape[1]
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
+        """How many words of each of M captions have a vector, (M,) int64."""
         return gather(captions, self._index).lengths
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
@@ -33,6 +38,7 @@ class MeanVector:
         return sums
 
     def state(self) -> State:
+        """The words and their vectors."""
         return State({}, list(self._index), {"vectors": self._table.numpy().copy()})
 
     @classmethod
@@ -44,4 +50,13 @@ class MeanVector:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
+        """The encoding that has a state.
+
+        Args:
+            state: what `state` gave.
+            wordnet: not read.
+
+        Returns:
+            An encoding that gives the same bytes.
+        """
         return cls(state.words, state.arrays["vectors"])
