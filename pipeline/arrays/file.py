@@ -32,6 +32,16 @@ class Array:
     dtype: np.dtype[Any]  # object where they are texts of any length
     read: Callable[[int], Iterator[Block]]  # gives the rows in order, about so many at a time
 
+    def check_floats(self) -> None:
+        """Raise WorkbenchError unless the values are float16, float32 or float64."""
+        if self.dtype.kind != "f" or self.dtype.itemsize > 8:
+            raise WorkbenchError(
+                f"{self.place}: values of type {self.dtype}; allowed are float16, float32 and "
+                "float64",
+                "integers are not converted, since their scale is not in the file: save them as "
+                "float32",
+            )
+
     def blocks(self) -> Iterator[Block]:
         """All rows in order, (B, ...) at a time; WorkbenchError unless all are there."""
         row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize

@@ -15,8 +15,6 @@ from pipeline.arrays.file import Array, ArrayFile, Block, damage_named
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.first_bytes import explain
 
-FLOATS = "save the values as float32"
-
 Handle = AbstractContextManager[IO[bytes]]
 
 
@@ -71,8 +69,7 @@ def mapped_npy(path: Path, dims: int, hint: str = "") -> np.ndarray:
     if other is not None:
         raise other
     array = read_npy(path).array("")
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-        raise WorkbenchError(f"{path}: values of type {array.dtype}; expected are floats", FLOATS)
+    array.check_floats()
     if len(array.shape) != dims or min(array.shape) < 1:
         raise WorkbenchError(f"{path}: shape {array.shape}; expected are {dims} dimensions", hint)
     return np.asarray(np.load(path, "r", allow_pickle=False))

@@ -268,17 +268,10 @@ def _check_repeats(path: Path, array: Array, places: Sequence[Place]) -> None:
 
 
 def _check(vectors: Array) -> None:
-    place = vectors.place
+    vectors.check_floats()
     shape = vectors.shape
-    dtype = vectors.dtype
-    if dtype.kind != "f" or dtype.itemsize > 8:
-        raise WorkbenchError(
-            f"{place}: values of type {dtype}; allowed are float16, float32 and float64",
-            "integers are not converted, since their scale is not in the file: save them as "
-            "float32",
-        )
     if len(shape) != 2 or not 0 < shape[0] <= MAX_ROWS or not 0 < shape[1] <= MAX_DIM:
         raise WorkbenchError(
-            f"{place}: shape {shape}; expected are vectors (N, D), N at most {MAX_ROWS:,} and D "
-            f"at most {MAX_DIM:,}"
+            f"{vectors.place}: shape {shape}; expected are vectors (N, D), N at most "
+            f"{MAX_ROWS:,} and D at most {MAX_DIM:,}"
         )

@@ -75,11 +75,7 @@ class PerImageRegions:
         place = image.features.place
         shape = image.features.shape
         for array in filter(None, (image.features, image.boxes)):
-            if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-                raise WorkbenchError(
-                    f"{array.place}: of type {array.dtype}; expected are floats",
-                    "save the values as float32",
-                )
+            array.check_floats()
         if len(shape) != 2:
             raise WorkbenchError(
                 f"{place}: shape {shape}; expected are regions (K, D)",

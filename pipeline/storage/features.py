@@ -16,7 +16,6 @@ import shutil
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,7 +37,6 @@ from pipeline.storage.hdf5 import (
     verify,
 )
 from pipeline.storage.layout import (
-    NO_DIGEST,
     SCHEMA_VERSION,
     Array,
     Attributes,
@@ -49,7 +47,6 @@ from pipeline.storage.layout import (
     digest_of,
     encode_ids,
     raw,
-    stored_attributes,
     structure_of,
     take_digest,
     write_at,
@@ -216,8 +213,8 @@ def write_features(
     digests = {name: digest_of(array) for name, array in values.items()}
     with atomic_path(path, sum(array.nbytes for array in values.values())) as temporary:
         structure = structure_of(values["ids"], datasets, attributes, digests)
-        structure.begin(temporary)
-        structure.write_values(temporary, values)
+        structure.create(temporary)
+        structure.write(temporary, values)
         file = FeatureFile(temporary)
         for name in file.layouts:
             file.verify(name)
@@ -261,7 +258,7 @@ class FeatureWriter:
         with written(self.path):
             structure = structure_of(self._encoded_ids, datasets, attributes)
         self._layouts = structure.layouts
-        if not self._resume():
+        if not self._resume(structure):
             self._begin(structure)
         self._handle = open(self.path, "rb+")  # noqa: SIM115 - closed by close()
         self._flushed = time.monotonic()
@@ -314,7 +311,7 @@ class FeatureWriter:
         with written(self.path):
             digests = {name: stored_digest(self.path, x) for name, x in self._layouts.items()}
             sealed = structure_of(self._encoded_ids, self.datasets, self.attributes, digests)
-            sealed.rewrite(self.path)
+            sealed.write(self.path, {})
         FeatureFile(self.path)  # raises unless the header can be read back
         _move(self.path, Path(output))
         self._mask.path.unlink()
@@ -331,16 +328,21 @@ class FeatureWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _resume(self) -> bool:
-        """Whether there is unfinished work that can be continued; says so if it cannot."""
+    def _resume(self, structure: Structure) -> bool:
+        """Whether there is unfinished work that can be continued; says so if it cannot. Everything
+        but the rows is written again, and the rows have checksums: a damaged file, or one that was
+        killed while it was sealed, has no other traces."""
         if not self.path.is_file():
             return False
         try:
-            self._check_structure()
+            if self.path.stat().st_size != structure.size:
+                raise damaged(self.path, "its size is not that of the file this run writes")
             self._mask.load()
         except WorkbenchError as error:
             say(f"unfinished work cannot be continued and is begun again: {error.message}")
             return False
+        with written(self.path):
+            structure.write(self.path, {"ids": self._encoded_ids})
         bad = self._mask.drop_damaged(self.path, [self._layouts[name] for name in self.datasets])
         if bad:
             say(f"{self.path}: {bad:,} rows of unfinished work are damaged and are made again")
@@ -349,20 +351,8 @@ class FeatureWriter:
     def _begin(self, structure: Structure) -> None:
         self._mask.path.unlink(missing_ok=True)
         with atomic_path(self.path, structure.size) as temporary:
-            structure.begin(temporary)
-            structure.write_values(temporary, {"ids": self._encoded_ids})
-
-    def _check_structure(self) -> None:
-        with opened(self.path) as file:
-            attributes = read_attributes(file)
-            layouts = read_layouts(file, self.path)
-        attributes.pop("sha256", None)
-        # digests may be there: a run was killed while it sealed the file
-        empty = {name: replace(layout, sha256=NO_DIGEST) for name, layout in layouts.items()}
-        if empty != self._layouts or attributes != stored_attributes(self.attributes):
-            raise damaged(self.path, "its structure is not the one this run writes")
-        if not np.array_equal(mapped(self.path, layouts["ids"]), self._encoded_ids):
-            raise damaged(self.path, "its ids are not those of this run")
+            structure.create(temporary)
+            structure.write(temporary, {"ids": self._encoded_ids})
 
 
 class WrittenRows:

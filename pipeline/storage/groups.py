@@ -69,8 +69,8 @@ def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> No
     size = sum(array.nbytes for array in arrays.values())
     with atomic_path(path, size) as temporary:
         structure = structured(build, size)
-        structure.begin(temporary)
-        structure.write_values(temporary, arrays)
+        structure.create(temporary)
+        structure.write(temporary, arrays)
         for datasets in GroupFile(temporary).layouts.values():
             for layout in datasets.values():
                 verify(temporary, layout)

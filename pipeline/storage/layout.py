@@ -200,32 +200,27 @@ class Structure:
     layouts: dict[str, Layout]  # by name, "group/name" in groups
     parts: list[tuple[int, bytes]]  # offset and bytes of all that lies outside the datasets
 
-    def begin(self, path: Path) -> None:
-        """Create the file with zeros for values, and take all of its room; OSError if it cannot."""
+    def create(self, path: Path) -> None:
+        """Create the file, all zeros, and take all of its room; OSError if it cannot."""
         with open(path, "wb", buffering=0) as handle:
             # a hole that a memory map touches on a full disk ends the process with SIGBUS
             if self.size and hasattr(os, "posix_fallocate"):  # not on macOS
                 os.posix_fallocate(handle.fileno(), 0, self.size)
             os.ftruncate(handle.fileno(), self.size)
-        self.rewrite(path)
 
-    def rewrite(self, path: Path) -> None:
-        """Write everything but values into a file that has this structure already."""
-        with open(path, "rb+", buffering=0) as handle:
-            for offset, part in self.parts:
-                write_at(handle.fileno(), part, offset)
-
-    def write_values(self, path: Path, values: Mapping[str, Array]) -> None:
-        """Write whole datasets into a file that has this structure.
+    def write(self, path: Path, values: Mapping[str, Array]) -> None:
+        """Write all that lies outside the datasets, and some datasets whole.
 
         Args:
-            path: the file.
+            path: a file that `create` made, or one that has this structure already.
             values: contiguous arrays of the datasets' shapes and types, by name.
 
         Raises:
             OSError: where the system refuses a write.
         """
         with open(path, "rb+", buffering=0) as handle:
+            for offset, part in self.parts:
+                write_at(handle.fileno(), part, offset)
             for name, array in values.items():
                 write_at(handle.fileno(), raw(array), self.layouts[name].offset)
 

@@ -214,12 +214,7 @@ def _check_length(place: str, label: str, text: bytes, allowed: Collection[int])
 def _columns(place: str, count: int, boxes: bytes, features: bytes) -> int:
     """D, from the lengths of the base64 texts: nothing is decoded or allocated before they fit."""
     check_sizes(place, count, 1)  # before they are multiplied
-    length = _decoded_length(place, "boxes", boxes)
-    expected = 16 * count
-    if length != expected:
-        raise WorkbenchError(
-            f"{place}: boxes hold {length:,} bytes; {count} boxes as float32 take {expected:,}", CUT
-        )
+    _check_length(place, "boxes", boxes, {16 * count})
     length = _decoded_length(place, "features", features)
     width, rest = divmod(length, 4 * count) if count else (0, length)
     if rest:
