@@ -60,7 +60,7 @@ class Array:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def joined(place: str, arrays: Sequence[Array]) -> Array:
+def concatenated(place: str, arrays: Sequence[Array]) -> Array:
     """Arrays of equal width and type one after the other, as one.
 
     Args:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays.file import Array, Block, joined
+from pipeline.arrays.file import Array, Block, concatenated
 from pipeline.arrays.formats import open_arrays
 from pipeline.arrays.ids import Ids, read_ids
 from pipeline.arrays.mat import only_matrix, upright
@@ -29,8 +29,8 @@ from pipeline.matching.annotations import folders_near, karpathy_order
 from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.matching.images import ImageMatcher
 from pipeline.matching.precomp import ARRAYS, Place, PrecompFolder, is_precomp
-from pipeline.matching.repeats import equal_to_previous, first_difference, taken_once
-from pipeline.matching.rows import matched
+from pipeline.matching.repeats import equal_to_previous, first_difference, first_rows_of_ids
+from pipeline.matching.rows import corpus_rows
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
@@ -100,7 +100,7 @@ def _of_images(path: Path, images: list[ImageArrays], wanted: Wanted, skip: bool
                 f"{image.features.place}: shape {image.features.shape}; expected is a vector (D,)",
                 f"regions are read with regions.source and regions.path: {path}",
             )
-    vectors = joined(str(path), [_as_row(image.features) for image in images])
+    vectors = concatenated(str(path), [_as_row(image.features) for image in images])
     _check(vectors)
     matcher = ImageMatcher(wanted.ids, folders_near(path))
     ids = [image.name for image in images]
@@ -178,10 +178,10 @@ def _places(
     where: str, names: Sequence[str], vectors: Array, wanted: Wanted, skip: bool, hint: str
 ) -> npt.NDArray[np.int64]:
     """(N,) the row of the corpus of each vector; -1 for others and for repeated rows."""
-    firsts = taken_once(names, vectors, where)
+    firsts = first_rows_of_ids(names, vectors, where)
     once = [names[row] for row in np.flatnonzero(firsts).tolist()]
     places = np.full(len(names), -1, np.int64)
-    places[firsts] = matched(where, once, wanted.ids, skip, hint)
+    places[firsts] = corpus_rows(where, once, wanted.ids, skip, hint)
     return places
 
 
@@ -244,7 +244,7 @@ def _of_precomp(path: Path, wanted: Wanted, skip: bool) -> Source:
     rows = [starts[files.index(place.path)] + place.rows.start for place in found]
     places = np.full(starts[-1], -1, np.int64)
     places[rows] = np.arange(len(rows))
-    vectors = joined(str(path), arrays)
+    vectors = concatenated(str(path), arrays)
     _check(vectors)
     shown = "".join(f"{name}\0{row}\n" for name, row in zip(wanted.ids, rows, strict=True))
     explained = hashlib.sha256(shown.encode()).hexdigest()

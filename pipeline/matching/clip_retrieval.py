@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.arrays.file import Array, ArrayFile, joined
+from pipeline.arrays.file import Array, ArrayFile, concatenated
 from pipeline.arrays.formats import open_arrays
 from pipeline.matching.images import ImageMatcher
 from pipeline.runtime.errors import WorkbenchError, counted, listing
@@ -162,7 +162,7 @@ def open_parts(path: Path, kind: str) -> Parts | None:
     opened = [open_arrays(array).array("") for array in arrays]
     for array, file in zip(opened, metadata, strict=True):
         _check_count(array, open_arrays(file))
-    return Parts(path, joined(str(path), opened), arrays, metadata, others)
+    return Parts(path, concatenated(str(path), opened), arrays, metadata, others)
 
 
 def has_both(path: Path) -> bool:

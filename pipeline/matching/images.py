@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.matching.annotations import LOOKED_FOR, annotation_files, mappings
-from pipeline.matching.rows import matched
+from pipeline.matching.rows import corpus_rows
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
@@ -183,7 +183,7 @@ class ImageMatcher:
                 without an id.
         """
         described = self.named(names, where)
-        rows = matched(where, described, self.image_ids, skip, self.hint(names, setting))
+        rows = corpus_rows(where, described, self.image_ids, skip, self.hint(names, setting))
         inside = np.flatnonzero(rows >= 0)
         places = np.empty(len(self.image_ids), np.int64)
         places[rows[inside]] = inside

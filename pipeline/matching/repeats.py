@@ -60,7 +60,7 @@ def first_difference(same: Flags, firsts: Flags) -> int | None:
     return int(different[0]) if len(different) else None
 
 
-def taken_once(names: Sequence[str], array: Array, where: str) -> Flags:
+def first_rows_of_ids(names: Sequence[str], array: Array, where: str) -> Flags:
     """Which rows count where ids stand there several times in a row.
 
     Args:

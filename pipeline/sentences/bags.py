@@ -21,7 +21,7 @@ class Bags:
     lengths: np.ndarray  # (M,) int64, how many rows a caption has, possibly none
 
 
-def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
+def bags_of(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
     """Look up the words of captions.
 
     Args:

@@ -18,7 +18,7 @@ import torch
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
-from pipeline.sentences.bags import Bags, add_rows, gather, index_words
+from pipeline.sentences.bags import Bags, add_rows, bags_of, index_words
 from pipeline.sentences.mixtures import Mixture
 from pipeline.sentences.state import State
 
@@ -52,14 +52,14 @@ class FisherVector:
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """How many words of each of M captions have a vector, (M,) int64."""
-        return gather(captions, self._index).lengths
+        return bags_of(captions, self._index).lengths
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """M captions to (M, 2KC) float32, unit rows; zeros for a caption without a known word."""
         encoded = np.empty((len(captions), self.dim), np.float32)
         for start in range(0, len(captions), TILE):
             tile = slice(start, start + TILE)
-            sums = self._table.add(gather(captions[tile], self._index))
+            sums = self._table.add(bags_of(captions[tile], self._index))
             normalise(sums, out=torch.from_numpy(encoded[tile]).view_as(sums))
         return encoded
 

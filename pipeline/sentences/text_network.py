@@ -36,7 +36,7 @@ PROBE = ["a dog", "the quick brown fox"]
 A_MODEL = "give the folder of a sentence-transformers model: modules.json and what it names"
 
 
-def find_folder(model: str) -> Path:
+def find_network(model: str) -> Path:
     """The folder of a network, by its path or by its name on the Hugging Face hub, whose copy is in
     the hub's cache or is fetched."""
     _library()
@@ -63,7 +63,7 @@ def find_folder(model: str) -> Path:
         ) from None
 
 
-def read_files(folder: Path) -> dict[str, bytes]:
+def read_network(folder: Path) -> dict[str, bytes]:
     """The files that a network is made of; WorkbenchError for a folder that holds none, code,
     pickled weights, or pointers in the place of files."""
     if not (folder / MODULES).is_file():
@@ -94,7 +94,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return files
 
 
-def digest(files: Files) -> str:
+def network_digest(files: Files) -> str:
     """SHA-256 hex of all files with their names."""
     whole = hashlib.sha256()
     for name, content in sorted(files.items()):
@@ -102,11 +102,11 @@ def digest(files: Files) -> str:
     return whole.hexdigest()
 
 
-def load(files: Files, name: str, checked: bool = False) -> Any:
+def load_network(files: Files, name: str, checked: bool = False) -> Any:
     """Load a network, float32, on the CPU, without any access to the internet.
 
     Args:
-        files: contents of its files by name, from `read_files`.
+        files: contents of its files by name, from `read_network`.
         name: of the network, for messages.
         checked: that nothing of it is drawn at random was seen before; else it is loaded twice.
 
@@ -136,7 +136,7 @@ def load(files: Files, name: str, checked: bool = False) -> Any:
     return network
 
 
-def pooling(network: Any) -> str:
+def pooling_of(network: Any) -> str:
     """How the states of a caption's tokens become one vector, as its module says."""
     modes = [getattr(module, "pooling_mode", None) for module in network]
     named = [mode if isinstance(mode, str) else "+".join(mode) for mode in modes if mode]
@@ -197,7 +197,7 @@ def _loaded(files: Files, seed: int) -> Any:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        read_files(folder)  # files of an encoder were checked when it was made, perhaps elsewhere
+        read_network(folder)  # files of an encoder were checked when it was made, perhaps elsewhere
         torch.manual_seed(seed)
         network = library.SentenceTransformer(
             root,

@@ -30,9 +30,9 @@ def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
     with Progress("k-means++", k, "centres", done=1) as progress:
         while len(rows) < k and bool(nearest.any()):
             count = min(max(len(rows) // 4, FEWEST), CANDIDATES)
-            candidates = draw(nearest.cpu().double(), count, generator)
+            candidates = draw_rows(nearest.cpu().double(), count, generator)
             between = squared_distances(points, norms, candidates)
-            taken = accept(nearest, between, candidates, generator)[: k - len(rows)]
+            taken = accepted_candidates(nearest, between, candidates, generator)[: k - len(rows)]
             nearest = torch.minimum(nearest, between[:, taken].amin(1))
             rows = torch.cat([rows, candidates[taken]])
             progress.update(len(taken))
@@ -40,7 +40,7 @@ def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
     return torch.cat([rows, missing])
 
 
-def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+def draw_rows(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
     """Draw indices with replacement.
 
     Args:
@@ -58,7 +58,7 @@ def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch
     return rows.clamp_max(int(weights.nonzero()[-1]))
 
 
-def accept(
+def accepted_candidates(
     nearest: torch.Tensor,
     between: torch.Tensor,
     candidates: torch.Tensor,

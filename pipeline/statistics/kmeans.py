@@ -211,13 +211,13 @@ def updated_centres(points: torch.Tensor, state: Assignment) -> tuple[torch.Tens
     centres = torch.where(state.sizes[:, None] > 0, centres.to(points.dtype), state.centres)
     empty = (state.sizes == 0).nonzero()[:, 0]
     if len(empty):
-        far = farthest(points, state.squared, len(empty))
+        far = farthest_rows(points, state.squared, len(empty))
         empty = empty[: len(far)]
         centres[empty] = points[far]
     return centres, len(empty)
 
 
-def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.Tensor:
+def farthest_rows(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.Tensor:
     """The points that are farthest from all centres, one after the other.
 
     Args:

@@ -42,12 +42,12 @@ from pipeline.storage.layout import (
     Attributes,
     Datasets,
     Structure,
+    array_digest,
+    bytes_of,
     check_version,
     checked,
-    digest_of,
     encode_ids,
-    raw,
-    structure_of,
+    feature_structure,
     take_digest,
     write_at,
 )
@@ -210,9 +210,9 @@ def write_features(
             raise WorkbenchError(f"{name}: shape {array.shape} does not fit {len(ids):,} ids")
         values[name] = checked(f"{path}, {name}", array, array.dtype, ids)
     datasets = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
-    digests = {name: digest_of(array) for name, array in values.items()}
+    digests = {name: array_digest(array) for name, array in values.items()}
     with atomic_path(path, sum(array.nbytes for array in values.values())) as temporary:
-        structure = structure_of(values["ids"], datasets, attributes, digests)
+        structure = feature_structure(values["ids"], datasets, attributes, digests)
         structure.create(temporary)
         structure.write(temporary, values)
         file = FeatureFile(temporary)
@@ -256,7 +256,7 @@ class FeatureWriter:
         self._encoded_ids = encode_ids(ids)
         work.mkdir(parents=True, exist_ok=True)
         with written(self.path):
-            structure = structure_of(self._encoded_ids, datasets, attributes)
+            structure = feature_structure(self._encoded_ids, datasets, attributes)
         self._layouts = structure.layouts
         if not self._resume(structure):
             self._begin(structure)
@@ -310,7 +310,7 @@ class FeatureWriter:
         self._handle.close()
         with written(self.path):
             digests = {name: stored_digest(self.path, x) for name, x in self._layouts.items()}
-            sealed = structure_of(self._encoded_ids, self.datasets, self.attributes, digests)
+            sealed = feature_structure(self._encoded_ids, self.datasets, self.attributes, digests)
             sealed.write(self.path, {})
         FeatureFile(self.path)  # raises unless the header can be read back
         _move(self.path, Path(output))
@@ -424,7 +424,7 @@ def row_checksums(values: Sequence[Array]) -> Rows:
     """(B,) CRC-32 of every row over all datasets. values: (B, ...) contiguous each."""
     sums = [0] * len(values[0])
     for array in values:
-        content = raw(array)
+        content = bytes_of(array)
         size = len(content) // max(len(sums), 1)
         for row in range(len(sums)):
             sums[row] = zlib.crc32(content[row * size : (row + 1) * size], sums[row])
@@ -439,7 +439,9 @@ def _write_rows(handle: IO[bytes], offset: int, rows: Rows, values: Array) -> No
     starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
         # Past the buffer, which would be flushed for every run: rows may come in any order.
-        write_at(handle.fileno(), raw(values[start:stop]), offset + int(rows[start]) * row_bytes)
+        write_at(
+            handle.fileno(), bytes_of(values[start:stop]), offset + int(rows[start]) * row_bytes
+        )
 
 
 def _move(finished: Path, output: Path) -> None:

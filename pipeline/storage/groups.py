@@ -25,13 +25,13 @@ from pipeline.storage.hdf5 import (
 )
 from pipeline.storage.layout import (
     Attributes,
+    array_digest,
+    build_structure,
     check_version,
     content_digest,
     create_dataset,
-    digest_of,
     encode_ids,
     stored_attributes,
-    structured,
     take_digest,
     write_attributes,
 )
@@ -57,7 +57,7 @@ def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> No
         for group, datasets in groups.items()
         for name, values in datasets.items()
     }
-    layouts = {n: Layout(n, a.shape, a.dtype, 0, digest_of(a)) for n, a in arrays.items()}
+    layouts = {n: Layout(n, a.shape, a.dtype, 0, array_digest(a)) for n, a in arrays.items()}
 
     def build(file: h5py.File) -> None:
         for group, datasets in groups.items():
@@ -68,7 +68,7 @@ def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> No
 
     size = sum(array.nbytes for array in arrays.values())
     with atomic_path(path, size) as temporary:
-        structure = structured(build, size)
+        structure = build_structure(build, size)
         structure.create(temporary)
         structure.write(temporary, arrays)
         for datasets in GroupFile(temporary).layouts.values():

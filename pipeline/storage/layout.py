@@ -1,12 +1,12 @@
 """Writing HDF5 so that equal content gives equal bytes, and a full disk or a kill breaks nothing.
 
 On a full disk HDF5 left damaged files behind, said nothing, or ended the process. So HDF5 lays a
-file out in memory, where a large dataset is a hole (`structured`); the result, a `Structure`, is
-written by ordinary writes, and whoever has values writes them to their places.
+file out in memory, where a large dataset is a hole (`build_structure`); the result, a `Structure`,
+is written by ordinary writes, and whoever has values writes them to their places.
 
-A feature file (`structure_of`) has `ids` first, then its datasets in the order given. Attributes
-stand in the order of their names. Every dataset has a digest, and one more covers the header: the
-attributes, and the names, types, shapes and digests of the datasets.
+A feature file (`feature_structure`) has `ids` first, then its datasets in the order given.
+Attributes stand in the order of their names. Every dataset has a digest, and one more covers the
+header: the attributes, and the names, types, shapes and digests of the datasets.
 """
 
 import errno
@@ -123,9 +123,9 @@ def check_version(path: Path, attributes: Attributes) -> None:
         )
 
 
-def digest_of(values: Array) -> str:
+def array_digest(values: Array) -> str:
     """SHA-256 hex over the bytes of a contiguous array of any shape."""
-    return hashlib.sha256(raw(values)).hexdigest()
+    return hashlib.sha256(bytes_of(values)).hexdigest()
 
 
 def content_digest(attributes: Attributes, layouts: Mapping[str, Layout]) -> str:
@@ -222,10 +222,10 @@ class Structure:
             for offset, part in self.parts:
                 write_at(handle.fileno(), part, offset)
             for name, array in values.items():
-                write_at(handle.fileno(), raw(array), self.layouts[name].offset)
+                write_at(handle.fileno(), bytes_of(array), self.layouts[name].offset)
 
 
-def structure_of(
+def feature_structure(
     ids: Array,
     datasets: Datasets,
     attributes: Attributes,
@@ -262,7 +262,7 @@ def structure_of(
             create_dataset(file, layout, is_aligned=True)
 
     size = sum(layout.nbytes for layout in layouts.values())
-    return structured(build, size, alignment_threshold=1, alignment_interval=ALIGNMENT)
+    return build_structure(build, size, alignment_threshold=1, alignment_interval=ALIGNMENT)
 
 
 def _empty_layout(
@@ -291,7 +291,7 @@ def create_dataset(file: h5py.File, layout: Layout, is_aligned: bool = False) ->
     write_attributes(dataset, {"sha256": str(layout.sha256)})
 
 
-def structured(build: Callable[[h5py.File], None], values: int, **options: int) -> Structure:
+def build_structure(build: Callable[[h5py.File], None], values: int, **options: int) -> Structure:
     """The structure that HDF5 gives a file.
 
     Args:
@@ -334,7 +334,7 @@ def structured(build: Callable[[h5py.File], None], values: int, **options: int) 
     return Structure(size, layouts, parts)
 
 
-def raw(values: npt.NDArray[np.generic]) -> memoryview:
+def bytes_of(values: npt.NDArray[np.generic]) -> memoryview:
     """The bytes of a contiguous array, not copied."""
     return values.reshape(-1).view(np.uint8).data if values.size else memoryview(b"")
 

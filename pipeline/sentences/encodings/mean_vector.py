@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from pipeline.corpus.vocabulary import load_known_vectors, load_unlisted_vectors
-from pipeline.sentences.bags import add_rows, gather, index_words
+from pipeline.sentences.bags import add_rows, bags_of, index_words
 from pipeline.sentences.state import Material, State
 
 
@@ -28,11 +28,11 @@ class MeanVector:
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """How many words of each of M captions have a vector, (M,) int64."""
-        return gather(captions, self._index).lengths
+        return bags_of(captions, self._index).lengths
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """M captions to (M, D) float32; zeros for a caption without a known word."""
-        bags = gather(captions, self._index)
+        bags = bags_of(captions, self._index)
         sums = add_rows(self._table, bags).numpy()
         sums /= np.maximum(bags.lengths, 1).astype(np.float32)[:, None]
         return sums

@@ -12,7 +12,13 @@ from pipeline.corpus.tokens import joined
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.params import TransformerConfig
 from pipeline.sentences.state import Material, State
-from pipeline.sentences.text_network import digest, find_folder, load, pooling, read_files
+from pipeline.sentences.text_network import (
+    find_network,
+    load_network,
+    network_digest,
+    pooling_of,
+    read_network,
+)
 
 APART = ":"  # in place of the `/` of a file's name, which is no name of an array
 
@@ -33,7 +39,7 @@ class Transformer:
     def __init__(self, settings: dict[str, Any], files: dict[str, bytes], checked: bool) -> None:
         self._settings = settings
         self._files = files
-        self._network = load(files, settings["model"], checked)
+        self._network = load_network(files, settings["model"], checked)
         self._knows = lru_cache(maxsize=None)(self._is_known)
         self.dim = int(self._network.get_embedding_dimension())
         if settings["precision"] == "bf16":
@@ -43,7 +49,7 @@ class Transformer:
     @property
     def layer(self) -> str:
         """How token states become one vector, and the tokens that are read, for the record."""
-        return f"pooling {pooling(self._network)} of {self._network.max_seq_length} tokens"
+        return f"pooling {pooling_of(self._network)} of {self._network.max_seq_length} tokens"
 
     def to(self, device: torch.device) -> None:
         """Compute there from now on."""
@@ -118,14 +124,14 @@ class Transformer:
     def fit(cls, material: Material) -> Self:
         """The network that the settings name; nothing is fitted."""
         settings: TransformerConfig = material.settings
-        files = read_files(find_folder(settings.model))
+        files = read_network(find_network(settings.model))
         return cls(settings.named(), files, checked=False)
 
     @staticmethod
     def depends_on(settings: TransformerConfig) -> dict[str, Any]:
         """What of the settings the vectors depend on: the network by the digest of its files."""
-        files = read_files(find_folder(settings.model))
-        return settings.named() | {"sha256": digest(files)}
+        files = read_network(find_network(settings.model))
+        return settings.named() | {"sha256": network_digest(files)}
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:

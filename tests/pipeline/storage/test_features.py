@@ -289,7 +289,7 @@ def test_a_kill_leaves_no_structure_in_memory(tmp_path):
     code = (
         "import os, signal, sys; from pathlib import Path; from pipeline.storage import layout\n"
         "layout.SCRATCH = Path(sys.argv[1])\n"
-        "layout.structured(lambda file: os.kill(os.getpid(), signal.SIGKILL), 0)\n"
+        "layout.build_structure(lambda file: os.kill(os.getpid(), signal.SIGKILL), 0)\n"
     )
     process = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT)
     assert process.returncode == -signal.SIGKILL
