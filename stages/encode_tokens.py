@@ -15,7 +15,7 @@ from pipeline.runtime.process import Progress, say
 from pipeline.runtime.repeatable import settle
 from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known
 from pipeline.sentences.state import Material
-from pipeline.storage.groups import write_groups
+from pipeline.storage.groups import Groups, write_groups
 from pipeline.storage.layout import checked
 from stages.common import WORK, command, paths
 from stages.params import load_params
@@ -67,8 +67,11 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
                 "choose another sentences.transformer.model",
             )
         states = np.memmap(file, "<f2", "r", shape=(int(counts.sum()), width))
-        of_captions: dict[str, Any] = {"ids": ids, "counts": counts}
-        write_groups(output, {"captions": of_captions, "tokens": {"states": states}}, described)
+        groups: Groups = {
+            "captions": {"ids": ids, "counts": counts},
+            "tokens": {"states": states},
+        }
+        write_groups(output, groups, described)
     say(f"token states: {len(states):,} x {width} of {len(table):,} captions")
 
 

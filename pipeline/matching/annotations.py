@@ -127,7 +127,7 @@ def _read_images(path: Path, size: int, changed: int) -> list[AnnotatedImage] | 
     return [_image(record) for record in records]
 
 
-def _is_image(record: Any) -> bool:
+def _is_image(record: object) -> bool:
     return (
         isinstance(record, dict)
         and is_text(record.get("filename"))
@@ -147,7 +147,7 @@ def _image(record: dict[str, Any]) -> AnnotatedImage:
     )
 
 
-def _forms(sentence: Any) -> list[str]:
+def _forms(sentence: object) -> list[str]:
     """A caption as it was written, and its tokens joined, where they are there."""
     if not isinstance(sentence, dict):
         return []

@@ -306,7 +306,7 @@ def blocks(captions: Captions, size: int = BLOCK) -> Iterator[tuple[int, Caption
         yield start, captions[start : start + size]
 
 
-def chosen_settings(settings: SentencesConfig) -> dict[str, Any]:
+def chosen_settings(settings: SentencesConfig) -> dict[str, object]:
     """What of the section the vectors depend on, JSON-able; files are told by their content, not
     their path."""
     name = settings.encoding
@@ -318,7 +318,7 @@ def chosen_settings(settings: SentencesConfig) -> dict[str, Any]:
 
 
 def encoder_job(
-    fitted: Path, wordnet: Path | None, captions: DataFrame, settings: str, machine: list[Any]
+    fitted: Path, wordnet: Path | None, captions: DataFrame, settings: str, machine: list[object]
 ) -> tuple[FeatureJob, SentenceEncoder]:
     """The job that makes the vectors of all captions, and the encoder that makes them.
 

@@ -22,6 +22,7 @@ from pipeline.runtime.first_bytes import stand_in
 from pipeline.runtime.process import say
 from pipeline.words.transformer import model_folder
 
+Network = Any  # a SentenceTransformer, of a library without types that is imported late
 Files = Mapping[str, bytes]  # by the name inside the folder, `/` between folders
 
 KEY = "sentences.transformer.model"
@@ -102,7 +103,7 @@ def network_digest(files: Files) -> str:
     return whole.hexdigest()
 
 
-def load_network(files: Files, name: str, checked: bool = False) -> Any:
+def load_network(files: Files, name: str, checked: bool = False) -> Network:
     """Load a network, float32, on the CPU, without any access to the internet.
 
     Args:
@@ -136,7 +137,7 @@ def load_network(files: Files, name: str, checked: bool = False) -> Any:
     return network
 
 
-def pooling_of(network: Any) -> str:
+def pooling_of(network: Network) -> str:
     """How the states of a caption's tokens become one vector, as its module says."""
     modes = [getattr(module, "pooling_mode", None) for module in network]
     named = [mode if isinstance(mode, str) else "+".join(mode) for mode in modes if mode]
@@ -186,7 +187,7 @@ def _library() -> Any:
     return sentence_transformers
 
 
-def _loaded(files: Files, seed: int) -> Any:
+def _loaded(files: Files, seed: int) -> Network:
     """The network; weights that the files lack are drawn by the seed."""
     library = _library()
     with TemporaryDirectory(prefix=TEMPORARY) as root, torch.random.fork_rng(devices=[]):
@@ -208,7 +209,7 @@ def _loaded(files: Files, seed: int) -> Any:
     return network.eval()
 
 
-def _check_ids(network: Any, name: str) -> None:
+def _check_ids(network: Network, name: str) -> None:
     """Refuse a tokeniser that gives ids beyond the table of vectors."""
     body = network.transformers_model
     if body is None:  # such as StaticEmbedding
@@ -222,7 +223,7 @@ def _check_ids(network: Any, name: str) -> None:
         )
 
 
-def _probed(network: Any) -> torch.Tensor:
+def _probed(network: Network) -> torch.Tensor:
     """(2, D) vectors of two short texts; WorkbenchError where the network gives none."""
     with torch.inference_mode():
         output = network(network.preprocess(PROBE))

@@ -144,7 +144,7 @@ def read_checkpoint(path: Path | str, model: str | None = None) -> Checkpoint:
     return Checkpoint(path, weights, description, digest)
 
 
-def feature_identity(attributes: Mapping[str, Any], kind: str = "features") -> dict[str, str]:
+def feature_identity(attributes: Mapping[str, object], kind: str = "features") -> dict[str, str]:
     """What tells the features of one network from another's. The corpus is left out: weights may be
     used on other images.
 

@@ -100,7 +100,7 @@ class FeatureFile:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_values": {}}
 
     def shape(self, name: str = "features") -> tuple[int, ...]:

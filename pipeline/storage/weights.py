@@ -22,7 +22,7 @@ KEY = "vse_workbench"
 
 
 def write_weights(
-    path: Path | str, weights: Mapping[str, torch.Tensor], entry: Mapping[str, Any]
+    path: Path | str, weights: Mapping[str, torch.Tensor], entry: Mapping[str, object]
 ) -> None:
     """Write weights and what describes them, atomically; the same content gives the same bytes.
 
@@ -82,7 +82,7 @@ def read_weights(
     return entry, weights, digest
 
 
-def content_digest(entry: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> str:
+def content_digest(entry: Mapping[str, object], weights: Mapping[str, torch.Tensor]) -> str:
     """The digest over metadata and weights.
 
     Args:
@@ -99,7 +99,7 @@ def content_digest(entry: Mapping[str, Any], weights: Mapping[str, torch.Tensor]
     return digest.hexdigest()
 
 
-def as_text(entry: Mapping[str, Any]) -> str:
+def as_text(entry: Mapping[str, object]) -> str:
     """The entry as the JSON text of the file, the same for equal entries."""
     return json.dumps(entry, sort_keys=True, allow_nan=False)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -71,7 +71,7 @@ class TfIdf:
         return fit_tfidf(material.captions, settings.terms, chosen, stop)
 
     @staticmethod
-    def depends_on(settings: TfIdfConfig) -> dict[str, Any]:
+    def depends_on(settings: TfIdfConfig) -> dict[str, object]:
         """What of the settings the vectors depend on: of WordNet and of a list of stop words the
         contents, not the paths."""
         chosen = settings.model_dump(exclude={"wordnet"})

@@ -128,7 +128,7 @@ class Transformer:
         return cls(settings.named(), files, checked=False)
 
     @staticmethod
-    def depends_on(settings: TransformerConfig) -> dict[str, Any]:
+    def depends_on(settings: TransformerConfig) -> dict[str, object]:
         """What of the settings the vectors depend on: the network by the digest of its files."""
         files = read_network(find_network(settings.model))
         return settings.named() | {"sha256": network_digest(files)}
@@ -156,8 +156,11 @@ class Transformer:
         return any(number != unknown for number in ids)
 
 
-def _as_float32(module: Any, inputs: Any, output: dict[str, Any]) -> dict[str, Any]:
-    def wide(value: Any) -> Any:
-        return value.float() if getattr(value, "dtype", None) is torch.bfloat16 else value
-
-    return {name: wide(value) for name, value in output.items()}
+def _as_float32(module: object, inputs: object, output: dict[str, object]) -> dict[str, object]:
+    """A hook behind a network that computes in bfloat16."""
+    return {
+        name: value.float()
+        if isinstance(value, torch.Tensor) and value.dtype is torch.bfloat16
+        else value
+        for name, value in output.items()
+    }
