@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.corpus.tables import captions_digest, load_captions
-from pipeline.embeddings import Wanted
-from pipeline.embeddings.imports import IMPORTS
+from pipeline.embeddings.imports import IMPORTS, Wanted
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file

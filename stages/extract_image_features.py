@@ -5,8 +5,7 @@ from pathlib import Path
 from models.backbone.file import write_network
 from models.backbone.job import network_job
 from pipeline.corpus.tables import images_digest, load_captions, load_images
-from pipeline.embeddings import Wanted
-from pipeline.embeddings.imports import IMPORTS
+from pipeline.embeddings.imports import IMPORTS, Wanted
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import settle

@@ -24,7 +24,7 @@ from pipeline.arrays.per_image import (
     images_of_hdf5,
     is_folder_of_images,
 )
-from pipeline.embeddings import Wanted
+from pipeline.embeddings.imports import Wanted
 from pipeline.matching.annotations import folders_near, karpathy_order
 from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.matching.images import ImageMatcher

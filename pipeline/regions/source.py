@@ -24,7 +24,7 @@ from pipeline.regions.params import MAX_REGIONS, RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.first_bytes import stand_in
 from pipeline.runtime.process import Progress
-from pipeline.storage.features import FeatureWriter
+from pipeline.storage.features import IMPORTED, FeatureWriter
 from pipeline.storage.shards import FeatureJob
 
 MAX_DIM = 1 << 16  # width of a region's feature
@@ -100,7 +100,7 @@ def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | N
     attributes = described(
         images,
         settings.model_dump(),
-        model=f"imported from {settings.source}",
+        model=IMPORTED + settings.source,
         layer="unknown",
         weights=source.digest,
         has_boxes=source.has_boxes,

@@ -17,7 +17,6 @@ import numpy as np
 from pandas import DataFrame
 
 from pipeline.corpus.tables import captions_digest, in_split
-from pipeline.embeddings import IMPORTED
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import Progress, say
@@ -25,7 +24,7 @@ from pipeline.sentences.encodings import ENCODINGS
 from pipeline.sentences.params import SentencesConfig
 from pipeline.sentences.state import Material, State
 from pipeline.statistics.projection import Projection, fit_projection
-from pipeline.storage.features import FeatureFile, FeatureWriter
+from pipeline.storage.features import IMPORTED, FeatureFile, FeatureWriter
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.hdf5 import damaged
 from pipeline.storage.shards import FeatureJob

@@ -37,7 +37,6 @@ from pipeline.storage.hdf5 import (
     verify,
 )
 from pipeline.storage.layout import (
-    SCHEMA_VERSION,
     Array,
     Attributes,
     Datasets,
@@ -52,7 +51,7 @@ from pipeline.storage.layout import (
     write_at,
 )
 
-__all__ = ["SCHEMA_VERSION", "FeatureFile", "FeatureWriter", "write_features"]
+IMPORTED = "imported from "  # begins the attribute `model` of what was made elsewhere
 
 Rows = npt.NDArray[np.int64]
 

@@ -30,7 +30,7 @@ from models.backbone.weights import read_state_dict
 from pipeline.arrays.ids import text_ids
 from pipeline.dataset.rows import RowFormat, find_columns, read_rows
 from pipeline.dataset.tar import DamagedTar, read_members
-from pipeline.embeddings import Wanted
+from pipeline.embeddings.imports import Wanted
 from pipeline.embeddings.source import open_source
 from pipeline.phrases.entities import read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.embeddings import IMPORTED, Wanted
+from pipeline.embeddings.imports import Wanted
 from pipeline.embeddings.source import Source, open_source
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import files_digest, sha256_file
 from pipeline.runtime.process import Progress
 from pipeline.runtime.section import EmbeddingFileConfig
-from pipeline.storage.features import FeatureWriter
+from pipeline.storage.features import IMPORTED, FeatureWriter
 from pipeline.storage.shards import FeatureJob
 
 
