@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from pipeline.sentences.mixtures import Mixture as Mixture
     from pipeline.sentences.mixtures import fit_mixture as fit_mixture
     from pipeline.storage.features import FeatureFile as FeatureFile
-    from pipeline.storage.writer import write_features as write_features
+    from pipeline.storage.features import write_features as write_features
     from vse_workbench.export.embedder import Embedder as Embedder
     from vse_workbench.search.searcher import Answer as Answer
     from vse_workbench.search.searcher import Question as Question

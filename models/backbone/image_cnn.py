@@ -261,9 +261,8 @@ class PixelRows:
         corners = generator.random((len(rows), 2))
         mirrored = generator.random(len(rows)) < 0.5
         crops = np.empty((len(rows), 3, side, side), np.uint8)
-        span = ProcessGroup().local_rows(
-            len(rows)
-        )  # the rest is another process's, and stays as it is
+        # the other rows are another process's, and stay as they are
+        span = ProcessGroup().local_rows(len(rows))
         for index, image in enumerate(self.resized(rows[span]), span.start):
             room = np.array(image.shape[:2]) - side + 1
             top, left = (corners[index] * room).astype(int)

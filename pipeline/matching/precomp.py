@@ -42,27 +42,27 @@ Captions = Sequence[Sequence[Sequence[str]]]  # of each image, of each caption i
 
 @dataclass(frozen=True)
 class Place:
-    """Where an image is in the arrays. rows: consecutive, several where the array repeats it."""
+    """Where an image is in the arrays."""
 
     path: Path
     values: np.ndarray  # (N, ...) of the array
-    rows: range
+    rows: range  # several where the array repeats the image
 
     @property
     def name(self) -> str:
+        """What messages call it."""
         return f"{self.path}, row {self.rows.start:,}"
 
 
 @dataclass(frozen=True)
 class PrecompFolder:
-    """A folder and the corpus that it is read for. captions: None where they are not known; skip:
-    leave out other images, which the key `setting` of params.yaml does."""
+    """A folder and the corpus that it is read for."""
 
     path: Path
     images: pd.DataFrame
-    captions: pd.DataFrame | None
-    skip: bool
-    setting: str
+    captions: pd.DataFrame | None  # None where they are not known
+    skip: bool  # leave out images of the folder that the corpus does not have
+    setting: str  # the key of params.yaml that does so, for messages
 
     def places(self, dims: int) -> list[Place]:
         """The place of every image of the corpus, in its order; dims: of the arrays."""
@@ -109,7 +109,7 @@ class PrecompFolder:
         ranges = runs(ids, where)
         names = list(ranges)
         matcher = ImageMatcher(images, folders_near(self.path))
-        if lines and not matcher.finds(names):
+        if lines and not matcher.has_any(names):
             order = Order(prefix, len(ids), lines)
             rows = self._by_captions(order, split)
             if rows is not None:
@@ -160,21 +160,21 @@ class PrecompFolder:
 
 @dataclass(frozen=True)
 class Order:
-    """Rows and captions of an array without ids. count: rows; lines: captions."""
+    """Rows and captions of an array without ids."""
 
-    prefix: Path
-    count: int
-    lines: list[str]
+    prefix: Path  # of its files: folder/train
+    count: int  # rows of the array
+    lines: list[str]  # of the captions
 
     def problem(self, images: Sequence[str], captions: Captions) -> WorkbenchError | None:
         """Why image i is not shown by the i-th row or group of rows.
 
         Args:
-            images: N names in the order of a split.
-            captions: N, in their order.
+            images: names of N images in the order of a split.
+            captions: of each image, in their order; each in the forms that it may have.
 
         Returns:
-            None where the captions are those of the lines.
+            The error to be raised; None where the captions are those of the lines.
         """
         counts = self._captions_of_each(captions)
         if sum(counts) != len(self.lines) or self.count not in (len(images), len(self.lines)):
@@ -195,7 +195,15 @@ class Order:
         return None
 
     def rows(self, images: Sequence[str], captions: Captions) -> dict[str, range]:
-        """The rows of each image where there is no problem; arguments as there."""
+        """The rows of each image, where there is no problem.
+
+        Args:
+            images: names of N images in the order of a split.
+            captions: of each image, in their order; each in the forms that it may have.
+
+        Returns:
+            Consecutive rows by name, one for each image or one for each of its captions.
+        """
         counts = self._captions_of_each(captions) if self.count > len(images) else [1] * len(images)
         ends = np.cumsum(counts).tolist()
         return {
@@ -212,7 +220,18 @@ class Order:
 
 
 def runs(names: Sequence[str], where: str) -> dict[str, range]:
-    """Consecutive places of each name; WorkbenchError for a name that comes back later."""
+    """Where each name stands in a list in which equal names stand together.
+
+    Args:
+        names: N names.
+        where: of the names, which the message begins with.
+
+    Returns:
+        Consecutive places by name.
+
+    Raises:
+        WorkbenchError: for a name that comes back later.
+    """
     ranges: dict[str, range] = {}
     back = []
     for row, name in enumerate(names):
@@ -252,8 +271,8 @@ def _ids_of_rows(prefix: Path, count: int, ids: list[str], lines: list[str] | No
 def _forms_of(images: Sequence[str], captions: pd.DataFrame) -> Captions:
     """Captions of each image as written and as tokens."""
     forms: dict[str, list[list[str]]] = {name: [] for name in images}
-    columns = (captions["image_id"], captions["text"], captions["tokens"])
-    for name, text, tokens in zip(*columns, strict=True):
+    texts = zip(captions["text"], captions["tokens"], strict=True)
+    for name, (text, tokens) in zip(captions["image_id"], texts, strict=True):
         if name in forms:
             forms[name].append([text, " ".join(tokens)])
     return list(forms.values())

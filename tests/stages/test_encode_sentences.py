@@ -21,7 +21,7 @@ from pipeline.sentences.encoder import BLOCK, read_encoder
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.mixtures import fit_mixture
 from pipeline.sentences.word_space import fit_word_space
-from pipeline.storage import writer as feature_writer
+from pipeline.storage import features as feature_files
 from pipeline.storage.features import FeatureFile, FeatureWriter, write_features
 from stages.encode_sentences import main
 
@@ -289,7 +289,7 @@ def test_interrupted_it_repeats_no_finished_work(long, tmp_path, monkeypatch, po
         write(writer, numbers, **arrays)
         writer.flush()  # every block is made safe at once, not every few seconds
 
-    for module in (files, feature_writer):
+    for module in (files, feature_files):
         monkeypatch.setattr(module, "publish", publishing)
     monkeypatch.setattr(FeatureWriter, "write", writing)
     for name in ("sentences.h5", "encoder.h5"):

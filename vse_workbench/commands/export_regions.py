@@ -6,7 +6,7 @@ import click
 
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.inputs.regions import open_regions
-from pipeline.regions.imports.export import export_scan, export_tsv
+from pipeline.regions.export import export_scan, export_tsv
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from stages.common import command, existing, target
