@@ -8,7 +8,7 @@ from models.phrases.scoring import phrase_scores
 from pipeline.evaluation.figures import metrics_digest
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.found import search_of
-from pipeline.phrases.result import evaluate_phrases, said, write_result
+from pipeline.phrases.result import evaluate_phrases, summary_line, write_result
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
@@ -41,7 +41,7 @@ def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path
     attributes = {"model": name, "metrics_sha256": metrics_digest(content)}
     write_result(output, searched, scores, result, attributes)
     write_json(metrics, content)
-    say(f"{name}: {said(result)}")
+    say(f"{name}: {summary_line(result)}")
 
 
 if __name__ == "__main__":

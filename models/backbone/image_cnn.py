@@ -176,12 +176,12 @@ def pixels_of(architecture: Mapping[str, Any]) -> Callable[[Image.Image], Tensor
 
     def pixels(image: Image.Image) -> Tensor:
         check_aspect(image)
-        return torch.from_numpy(shown(crops, image))[None]
+        return torch.from_numpy(crops_as_extracted(crops, image))[None]
 
     return pixels
 
 
-def shown(preprocessing: Preprocessing, image: Image.Image) -> Pixels:
+def crops_as_extracted(preprocessing: Preprocessing, image: Image.Image) -> Pixels:
     """What a network is shown of an image outside training.
 
     Args:
@@ -199,7 +199,7 @@ def shown(preprocessing: Preprocessing, image: Image.Image) -> Pixels:
 class PixelRows:
     """Crops of N images: rows (B,) to uint8 (B, 3, S, S), their channels as the network's.
 
-    Called, it cuts as feature extraction does (`shown`); `augmented` cuts for training.
+    Called, it cuts as feature extraction does (`crops_as_extracted`); `augmented` cuts at random.
 
     Args:
         images: the corpus's table.
@@ -244,7 +244,9 @@ class PixelRows:
         if generator is not None:
             return self.augmented(rows, generator)
         images = map(Image.fromarray, self.resized(rows))
-        return torch.from_numpy(np.stack([shown(self.preprocessing, image) for image in images]))
+        return torch.from_numpy(
+            np.stack([crops_as_extracted(self.preprocessing, image) for image in images])
+        )
 
     def augmented(self, rows: np.ndarray, generator: np.random.Generator) -> torch.Tensor:
         """Random crops for training, each place equally likely, and mirrored or not.

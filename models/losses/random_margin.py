@@ -33,7 +33,7 @@ class RandomMargin(RankingLoss):
         scores = at_least_float32(scores)
         counts = negatives.sum(1)
         anchors, positives = (pairs & (counts > 0)[:, None]).nonzero(as_tuple=True)
-        shares = drawn(len(anchors), int(self.calls)).to(scores.device)
+        shares = uniform_numbers(len(anchors), int(self.calls)).to(scores.device)
         self.calls += self.training
         _, columns = negatives.nonzero(as_tuple=True)  # row by row
         chosen = (counts.cumsum(0) - counts)[anchors] + (shares * counts[anchors]).long()
@@ -41,7 +41,7 @@ class RandomMargin(RankingLoss):
         return (self.margin - scores[anchors, positives] + against).clamp_min(0).sum()
 
 
-def drawn(count: int, seed: int) -> Tensor:
+def uniform_numbers(count: int, seed: int) -> Tensor:
     """Uniform numbers from 0 to below 1, float64, on the CPU.
 
     Args:
@@ -67,7 +67,7 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> floa
             paired = [score for score, asked in zip(row, is_pair, strict=True) if asked]
             positives += [(score, against) for score in paired]
     total = 0.0
-    shares = drawn(len(positives), seed=0).tolist()
+    shares = uniform_numbers(len(positives), seed=0).tolist()
     for (positive, against), share in zip(positives, shares, strict=True):
         total += max(0.0, margin - positive + against[int(share * len(against))])
     return total

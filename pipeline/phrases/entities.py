@@ -29,7 +29,7 @@ _MARK = re.compile(r"\[/EN#(\d+)((?:/\w+)+) ([^\[\]]+)\]")
 
 
 @dataclass
-class Found:
+class GatheredRows:
     """Rows of both tables so far, and how many of what were left out."""
 
     phrases: list[tuple[object, ...]] = field(default_factory=list)
@@ -67,7 +67,7 @@ def read_entities(
     texts: dict[str, dict[str, list[str]]] = {}
     for caption in captions[["image_id", "caption_id", "tokens"]].to_dict("records"):
         texts.setdefault(caption["image_id"], {})[caption["caption_id"]] = caption["tokens"]
-    gathered = Found()
+    gathered = GatheredRows()
     with Progress("phrases", len(images), "images") as progress:
         for image in images[["image_id", "width", "height", "split"]].to_dict("records"):
             name = image["image_id"]
@@ -91,7 +91,7 @@ def read_image(
     size: tuple[int, int],
     split: str,
     captions: Mapping[str, Sequence[str]],
-    gathered: Found,
+    gathered: GatheredRows,
 ) -> None:
     """Add the phrases and boxes of one image.
 

@@ -88,7 +88,7 @@ def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTab
     """
     world = world_of(raw, options.shapes)
     tasks = scenes_of(world, options)
-    work = partial(tell, world=world, options=options.shapes)
+    work = partial(mentions_in_scene, world=world, options=options.shapes)
     results = ordered_map(work, tasks, options.workers, "phrases of scenes")
     tokens = dict(zip(captions["caption_id"], captions["tokens"], strict=True))
     phrases: list[dict[str, object]] = []
@@ -120,7 +120,9 @@ def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTab
     )
 
 
-def tell(task: Task, world: World, options: ShapesConfig) -> tuple[list[Box], list[list[Mention]]]:
+def mentions_in_scene(
+    task: Task, world: World, options: ShapesConfig
+) -> tuple[list[Box], list[list[Mention]]]:
     """Boxes of a scene's objects, and the mentions of each caption.
 
     Args:

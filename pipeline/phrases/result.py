@@ -89,7 +89,7 @@ def evaluate_phrases(
         types[name] = recalls(ranks[rows]) | bound
     intervals: dict[str, tuple[float, float]] = {}
     if resamples:
-        weights = drawn(len(searched.counts), resamples, seed)
+        weights = resample_images(len(searched.counts), resamples, seed)
         recall_samples = resampled_recalls(ranks, searched.images, weights)
         samples = np.vstack([recall_samples, resampled_precision(ranked, weights)])
         low, high = limits(centred(samples, list(figures.values())), confidence)
@@ -105,7 +105,7 @@ def evaluate_phrases(
     )
 
 
-def drawn(images: int, resamples: int, seed: int) -> np.ndarray:
+def resample_images(images: int, resamples: int, seed: int) -> np.ndarray:
     """How often each image is drawn in resamples. Images are drawn, not phrases: those of one image
     depend on each other.
 
@@ -182,7 +182,7 @@ def write_result(
     write_features(path, searched.phrases["phrase_id"].tolist(), arrays, attributes)
 
 
-def said(result: PhraseResult) -> str:
+def summary_line(result: PhraseResult) -> str:
     """One line: figures, and the bound beside them."""
     names = [*(f"R@{k}" for k in RANKS), "mAP"]
     parts = [f"{name} {result.figures[key]:.1f}" for name, key in zip(names, FIGURES, strict=True)]
@@ -246,9 +246,9 @@ def resampled_precision(ranked: Sequence[Ranked], weights: np.ndarray) -> np.nda
     counts = np.zeros(len(weights))
     for phrase in ranked:
         draws = weights[:, phrase.images]
-        drawn = draws.any(1)
-        total[drawn] += phrase.precision(draws[drawn])
-        counts += drawn
+        has_phrase = draws.any(1)
+        total[has_phrase] += phrase.precision(draws[has_phrase])
+        counts += has_phrase
     return 100.0 * total / counts
 
 
