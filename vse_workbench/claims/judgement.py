@@ -59,7 +59,7 @@ class Judgement:
     has_share: bool = False  # the second level is clear of chance
     differences: list[float] = field(default_factory=list)  # of each of the n seeds
     found: OverSeeds | None = None  # their mean and its 95 % interval
-    alone: bool = False  # without other test images: there are no ranks for this measure
+    is_seeds_only: bool = False  # without other test images: there are no ranks for this measure
     p: float | None = None
     corrected: float | None = None  # for the number of claims that were judged
     family: int = 0  # that number
@@ -179,7 +179,7 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     first, second = ([_figures_and_ranks(row, kept) for row in side] for side in cell.used)
     by_image = image_differences(list(zip(first, second, strict=True)), signs)
     q = 0.0 if by_image is None else shared_deviation(by_image) / math.sqrt(by_image.shape[1])
-    cell.alone = by_image is None
+    cell.is_seeds_only = by_image is None
     cell.differences = [round(a - b, DECIMALS) for a, b in zip(values[0], values[1], strict=True)]
     cell.levels = fmean(values[0]), fmean(values[1])
     cell.has_share = _is_clear_of_chance(cell, second, signs)

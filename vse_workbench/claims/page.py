@@ -148,7 +148,7 @@ def _shown_numbers(ledger: Ledger, cell: Judgement) -> list[str]:
         p = "p < 0.001" if cell.corrected < 0.001 else f"p {cell.corrected:.3f}"
         size.append(f"{p} of {cell.family}")
     interval = f"{effect.mean:+.1f} ({effect.low:+.1f} to {effect.high:+.1f})"
-    seeds = f"n {len(cell.differences)}{' alone' if cell.alone else ''}"
+    seeds = f"n {len(cell.differences)}{' alone' if cell.is_seeds_only else ''}"
     sides = [", ".join(f"{value:.1f}" for value in side) for side in cell.first_places]
     first_places = f"R@1 {' against '.join(sides)}" if sides else ""
     return [interval, ", ".join(size), f"{seeds}, {cell.minutes:.0f} min", first_places]
@@ -208,7 +208,7 @@ def _rerun_rows(kept: Kept) -> list[dict[str, object]]:
 
 def _example_values(cells: Sequence[Judgement]) -> dict[str, object]:
     """What the worked example needs: of the first cell that was decided, else of the first."""
-    judged = [cell for cell in cells if cell.p is not None and not cell.alone]
+    judged = [cell for cell in cells if cell.p is not None and not cell.is_seeds_only]
     cell = min(judged, key=lambda cell: cell.word not in ("holds", "reversed"), default=None)
     if cell is None or cell.found is None:
         return {"example": None}
