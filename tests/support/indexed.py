@@ -18,7 +18,7 @@ from models.cca.network import CCA
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.dp_rnn.network import DPRNN
-from models.dual_path.network import build
+from models.dual_path.model import DualPath, DualPathConfig
 from models.scan.network import SCAN
 from models.two_branch.network import TwoBranch
 from models.vse.network import VSE
@@ -38,6 +38,15 @@ COUNTS = {"train": 6, "val": 3, "test": 9}
 SMALL = {"model": "resnet18", "layers": ["layer1"], "pool": "mean_max", "size": SIDE}
 SMALL |= {"batch_size": 6, "workers": 0, "views": "flip", "weights": "random"}
 REGIONS = {"regions__boxes": 5, "regions__workers": 0, "dual_path__word_dim": 6}
+
+
+def dual_path(**architecture):
+    """The model of a checkpoint's architecture."""
+    keys = DualPathConfig.model_fields
+    config = DualPathConfig(**{key: architecture[key] for key in architecture if key in keys})
+    return DualPath(config, **{key: architecture[key] for key in architecture if key not in keys})
+
+
 PAIRS = {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "dim": 7}
 NETWORKS = {
     "vse": (
@@ -50,8 +59,9 @@ NETWORKS = {
     "scan": (SCAN, PAIRS | {"position_gate": True}),
     "vse_infinity": (VSEInfinity, PAIRS),
     "dp_rnn": (DPRNN, PAIRS),
-    "dual_path": (build, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "text_cnn": "resnet18",
-                          "text_width": 8, "hidden": 9, "dim": 7, "slots": 8}),
+    "dual_path": (dual_path, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6,
+                              "text_cnn": "resnet18", "text_width": 8, "hidden": 9, "dim": 7,
+                              "slots": 8}),
 }  # fmt: skip
 # of the others WordInputs
 KINDS = {"cca": VectorInputs, "two_branch": VectorInputs}
