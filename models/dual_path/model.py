@@ -241,6 +241,9 @@ class ImageBatches:
         Args:
             epoch: Its number, from 0.
             first: Batches to leave out, which an interrupted training has seen.
+
+        Returns:
+            `steps` batches, less those that are left out.
         """
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
         steps = range(first, self.steps)
@@ -253,6 +256,9 @@ class ImageBatches:
             order: (N,) rows of the images as the epoch has them.
             epoch: Its number, from 0.
             step: Number of the batch in the epoch, from 0.
+
+        Returns:
+            B images, at most `size`, each with one caption in its row, and their classes.
         """
         rows = order[step * self.size : (step + 1) * self.size]
         # 1 + step: numpy takes [seed, epoch, 0] for [seed, epoch], which has made the order
@@ -362,6 +368,12 @@ class DualPath(Model, SeesPixels):
             config: The section of params.yaml.
             files: The artefacts of NEEDS; classes and network are read in training alone.
             in_memory: Whether features are read into memory where they fit.
+
+        Returns:
+            The data, whose sizes are the arguments of the constructor.
+
+        Raises:
+            WorkbenchError: The features are no vectors, or there is no vocabulary.
         """
         images = TunedImages(files, config.crop, in_memory)
         return RetrievalData(
@@ -392,6 +404,12 @@ class DualPath(Model, SeesPixels):
         Args:
             data: Of the run.
             name: train, val or test.
+
+        Returns:
+            The split, whose images are (B, 3, S, S) uint8; S is that of the image network.
+
+        Raises:
+            WorkbenchError: An image is extremely long, or a caption has no known word.
         """
         return data.read_split(name, pixel_source(data.files, self.image_architecture))
 
@@ -435,6 +453,12 @@ class DualPath(Model, SeesPixels):
         Args:
             data: What they are trained and validated on.
             run: Has the seed.
+
+        Returns:
+            A phase for each section with epochs, in their order.
+
+        Raises:
+            WorkbenchError: There is too little to train on (ImageBatches).
         """
         labels = train_labels(data)
         sections = [section for section in self.config.phases if section.epochs]
@@ -463,6 +487,9 @@ class DualPath(Model, SeesPixels):
         Args:
             data: Of the run.
             images: features, or pixels: in training random crops.
+
+        Returns:
+            Both splits; their images are (B, D) features or (B, 3, S, S) uint8 pixels.
         """
         if images == "features":
             return data.split("train"), data.split("val")
