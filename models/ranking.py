@@ -52,6 +52,9 @@ def make_loss(name: str, **settings: Any) -> "RankingLoss":
         settings: margin, and those of the section `ranking`; the loss takes those that its
             constructor names.
 
+    Returns:
+        The loss.
+
     Raises:
         WorkbenchError: there is no such loss.
     """

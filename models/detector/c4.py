@@ -124,6 +124,9 @@ def stage(inside: int, width: int, blocks: int, stride: int, dilation: int = 1) 
         blocks: how many.
         stride: of the first, in cells.
         dilation: of all.
+
+    Returns:
+        The blocks, one after the other.
     """
     outside = EXPANSION * width
     return nn.Sequential(
@@ -138,6 +141,9 @@ def trunk(width: int, blocks: tuple[int, int, int]) -> nn.Sequential:
     Args:
         width: channels of the stem.
         blocks: how many residual blocks res2, res3 and res4 have.
+
+    Returns:
+        The layers, by the names of Caffe.
     """
     return nn.Sequential(
         OrderedDict(

@@ -44,6 +44,9 @@ class RankingLoss(nn.Module, ABC):
             scores: (A, N), anchors (images, or captions) in rows; larger means nearer.
             pairs: (A, N) bool, the positive pairs, which must score high.
             negatives: (A, N) bool, what an anchor's positives are ranked against.
+
+        Returns:
+            A scalar of at least float32.
         """
 
 
@@ -84,6 +87,9 @@ class PairLoss(nn.Module):
                 A caption's negatives are then the images selected for it, an image's the captions
                 that selected it (early selection, Chen and Luo 2020).
             related: (B, B) bool, more that are no negatives; None for none.
+
+        Returns:
+            A scalar of at least float32.
         """
         scores = at_least_float32(scores)
         pairs = torch.eye(len(groups), dtype=torch.bool, device=scores.device)
@@ -122,6 +128,9 @@ class MarginLoss(RankingLoss):
             scores: (A, N), anchors in rows.
             pairs: (A, N) bool, the positive pairs.
             negatives: (A, N) bool, what an anchor's positives are ranked against.
+
+        Returns:
+            A scalar of at least float32.
         """
         scores = at_least_float32(scores)
         anchors, positives = pairs.nonzero(as_tuple=True)
@@ -169,7 +178,7 @@ class _HingeSum(torch.autograd.Function):
 def slow_hinge_loss(
     scores: Rows, pairs: Rows, negatives: Rows, margin: float, hardest: int | None
 ) -> float:
-    """The same sum from loops over pairs, in Python floats: what the tests compare with.
+    """The sum of all hinges from loops over pairs, in Python floats, for the tests.
 
     Args:
         scores: A rows of N numbers.
@@ -177,6 +186,9 @@ def slow_hinge_loss(
         negatives: A rows of N bools.
         margin: alpha.
         hardest: negatives that count per anchor, None for all.
+
+    Returns:
+        The sum.
     """
     total = 0.0
     for anchor, row in enumerate(scores):
