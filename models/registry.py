@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parent
 MARK = "NEEDS"  # the attribute that makes a class a model
-SHARED = ("base", "registry", "phrases")  # files of this folder that are no model
+SHARED = ("base", "registry", "ranking", "phrases")  # files of this folder that are no model
 
 
 def model_files() -> dict[str, Path]:
