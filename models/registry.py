@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from models.base import Model
 
 FOLDER = Path(__file__).resolve().parent
+# Methods that no training and no scoring calls: an edit there trains and scores nothing again.
+UNCALLED = frozenset({"attention"})
 MARK = "NEEDS"  # the attribute that makes a class a model
 SHARED = ("base", "registry", "ranking", "phrases")  # files of this folder that are no model
 
@@ -119,6 +121,30 @@ def load_model(name: str) -> "type[Model]":
             "write Config = Config in the class (docs/extending.md)",
         )
     return kind
+
+
+def load_for_results(name: str) -> "type[Model]":
+    """The class of a model for what decides results, training and scoring.
+
+    Its methods in UNCALLED do not count in the lists of code of these stages, so they must not be
+    called: here they raise.
+
+    Args:
+        name: Of the model.
+
+    Returns:
+        A subclass of the model's class.
+    """
+
+    def refuse(*_: object) -> None:
+        raise WorkbenchError(
+            f"models/{name}: a training or a scoring has called a method that its list of code "
+            f"leaves out ({', '.join(sorted(UNCALLED))})",
+            "take it off UNCALLED in models/registry.py",
+        )
+
+    kind = load_model(name)
+    return type(kind.__name__, (kind,), dict.fromkeys(UNCALLED, refuse))
 
 
 def models_that(can: Callable[[Any], bool]) -> list[str]:

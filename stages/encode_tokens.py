@@ -28,7 +28,7 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
     """Encode the tokens of all captions by the network of sentences.transformer."""
     params: Any = load_params()
     settings = params.sentences.transformer
-    words = params.vse_infinity.words
+    words = params.vse_infinity["words"]  # as it stands: this stage runs no model
     if words != "transformer":
         for path in (output, encoder):  # the same bytes whatever else is set
             write_groups(path, {}, {"words": words})

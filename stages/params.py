@@ -366,13 +366,14 @@ def with_defaults(
 
 
 def load_params(
-    path: Path | str = "params.yaml", models: Collection[str] | None = None
+    path: Path | str = "params.yaml", models: Collection[str] | None = ()
 ) -> CommonParams:
     """Read and validate a params.yaml.
 
     Args:
         path: Of the file.
         models: Those whose sections are read; None for all. Each is imported, and torch with it.
+            A section of another model stays as the file has it: check_params has checked all.
 
     Raises:
         WorkbenchError: Names every wrong key and its value.

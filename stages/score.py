@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from models.base import Model
-from models.registry import load_model
+from models.registry import load_for_results
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.evaluation.correlation import correlate, sample_rows
 from pipeline.inputs.files import Inputs
@@ -42,7 +42,7 @@ def main(
     **paths: Path,
 ) -> None:
     """Score both splits with MODEL; its sizes come from the checkpoint, not from params.yaml."""
-    kind = load_model(name)
+    kind = load_for_results(name)
     params = load_params(models=[])
     device = setup_runtime(params.runtime)
     inputs = Inputs(**paths)

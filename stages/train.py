@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from models.base import train_model
-from models.registry import load_model
+from models.registry import load_for_results
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.files import write_text
@@ -23,7 +23,7 @@ from stages.params import load_params, run_of
 @paths("output", "curve")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
-    kind = load_model(name)
+    kind = load_for_results(name)
     params = load_params(models=[name])
     config = getattr(params, name)
     if of_several("train", name, config, params.runtime.processes):

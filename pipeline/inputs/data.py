@@ -3,7 +3,8 @@
 Images are vectors or regions; captions are words, sentence vectors or the states of tokens. Each is
 a class here with the same few members: what weights cannot be used without (`identity`), what
 decides a network's shapes (`sizes`), and rows of a split (`source`). Those of captions also read a
-text that is in no file: `known`, `encode`.
+text that is in no file: `known`, `encode`. What a text goes through is set from outside, as
+`encoder`: training needs none.
 """
 
 from collections.abc import Callable, Sequence
@@ -220,7 +221,7 @@ def open_vectors(path: Path, in_memory: bool = True) -> FeatureFile:
 class CaptionKind(Protocol):
     """Captions as a model reads them."""
 
-    ENCODER: tuple[str, str] | None  # stage and option of the file that a text goes through
+    encoder: Any  # what texts go through; whoever asks sets it, None where there is none
 
     @property
     def identity(self) -> dict[str, str]:
@@ -234,15 +235,6 @@ class CaptionKind(Protocol):
 
     def source(self, table: pd.DataFrame) -> CaptionSource:
         """The captions of some rows of the captions table."""
-        ...
-
-    def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Open what texts go through that are in no file.
-
-        Args:
-            path: The file of ENCODER; None where there is none.
-            wordnet: Folder of WordNet's files, for an encoder that looks words up.
-        """
         ...
 
     def known(self, words: Sequence[str]) -> list[bool]:
@@ -316,9 +308,8 @@ class CaptionWords:
         folder: Of the vocabulary.
     """
 
-    ENCODER: tuple[str, str] | None = None
-
     def __init__(self, folder: Path) -> None:
+        self.encoder = None
         self.folder = folder
         self.vocabulary = Vocabulary.load(folder)
 
@@ -335,14 +326,6 @@ class CaptionWords:
     def source(self, table: pd.DataFrame) -> CaptionSource:
         """The word ids of some rows of the captions table."""
         return WordRows([self.vocabulary.encode(words) for words in table["tokens"]])
-
-    def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Nothing: the vocabulary is all that texts need.
-
-        Args:
-            path: Not read.
-            wordnet: Not read.
-        """
 
     def known(self, words: Sequence[str]) -> list[bool]:
         """Which words of a text are in the vocabulary."""
@@ -382,8 +365,6 @@ class SentenceVectors:
         WorkbenchError: The file has another shape.
     """
 
-    ENCODER: tuple[str, str] | None = ("encode_sentences", "encoder")
-
     def __init__(self, path: Path, in_memory: bool = True) -> None:
         self.file = open_vectors(path, in_memory)
         self.encoder: Any = None
@@ -401,19 +382,6 @@ class SentenceVectors:
     def source(self, table: pd.DataFrame) -> ImageRows:
         """The vectors of some rows of the captions table."""
         return ImageRows(self.file, table["caption_id"].tolist())
-
-    def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Open the encoder of sentences, once.
-
-        Args:
-            path: Of the encoder.
-            wordnet: Folder of WordNet's files, which its lemmatiser may need.
-        """
-        if self.encoder is None:
-            from pipeline.sentences.encoder import encoder_of  # scikit-learn takes a second to load
-
-            assert path is not None
-            self.encoder = encoder_of(self.file, path, wordnet)
 
     def known(self, words: Sequence[str]) -> list[bool]:
         """Which words of a text the encoder reads."""
@@ -457,8 +425,6 @@ class TokenStates:
     Raises:
         WorkbenchError: There is no such file, or it holds no states.
     """
-
-    ENCODER: tuple[str, str] | None = ("encode_tokens", "encoder")
 
     def __init__(self, path: Path | None, encoder: Path | None = None) -> None:
         self.encoder: Any = None
@@ -508,19 +474,6 @@ class TokenStates:
             return states(places[rows])
 
         return source
-
-    def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Open the transformer, once.
-
-        Args:
-            path: Of the encoder.
-            wordnet: Not read.
-        """
-        if self.encoder is None:
-            from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second
-
-            assert path is not None
-            self.encoder = read_encoder(path)
 
     def known(self, words: Sequence[str]) -> list[bool]:
         """Which words of a text the transformer reads."""

@@ -77,10 +77,20 @@ class Sources:
                 queue += [new for module in self._read(file)[1] for new in self._files_of(module)]
         return sorted(files | {extra for file in files for extra in self._beside(file)})
 
-    def digest(self, file: str) -> str:
-        """16 hex digits of a source's code, or of another file's bytes."""
+    def digest(self, file: str, without: frozenset[str] = frozenset()) -> str:
+        """16 hex digits of a source's code, or of another file's bytes.
+
+        Args:
+            file: path from the root.
+            without: names of methods whose code does not count.
+
+        Returns:
+            The digits.
+        """
         if not file.endswith(".py"):
             return hashlib.sha256((self.root / file).read_bytes()).hexdigest()[:16]
+        if without:
+            return str(_parse((self.root / file).read_bytes(), without)[0])
         return str(self._read(file)[0])
 
     def remember(self) -> None:
@@ -187,8 +197,11 @@ def _digest_of(root: Path, loaded: frozenset[str]) -> str:
 
 
 @cache
-def _parse(source: bytes) -> Parsed:
+def _parse(source: bytes, without: frozenset[str] = frozenset()) -> Parsed:
     tree = ast.parse(source)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            node.body = [part for part in node.body if getattr(part, "name", None) not in without]
     modules: set[str] = set()
     form = repr(_form(tree, modules, words=True))
     return hashlib.sha256(form.encode()).hexdigest()[:16], sorted(modules)

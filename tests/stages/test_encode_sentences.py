@@ -17,7 +17,7 @@ from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.inputs.data import SentenceVectors
 from pipeline.runtime import files
 from pipeline.runtime.files import sha256_file
-from pipeline.sentences.encoder import BLOCK, read_encoder
+from pipeline.sentences.encoder import BLOCK, encoder_of, read_encoder
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.mixtures import fit_mixture
 from pipeline.sentences.word_space import fit_word_space
@@ -211,7 +211,7 @@ def test_a_network_s_vectors_and_a_query_s(folder, network, monkeypatch):
     first = contents(folder)
     network.rename(folder / "moved")  # search, serve and exports need the encoder's file alone
     kind = SentenceVectors(file.path)
-    kind.open_encoder(folder / "encoder.h5", None)
+    kind.encoder = encoder_of(file, folder / "encoder.h5", None)
     for row, words in enumerate(captions(folder)[:5]):
         vector = kind.encode([words])
         np.testing.assert_array_equal(vector[0].half(), file.load()[row])

@@ -42,7 +42,7 @@ class ModelRuns:
     def prepared(self, folder: Path) -> SimpleNamespace:
         """The parts of a training with the parameters as they are, before its first step."""
         with chdir(folder):
-            params = load_params()
+            params = load_params(models=None)
             run = run_of(params)
             seed_everything(params.seed)
             kind, config = load_model(self.name), getattr(params, self.name)

@@ -34,7 +34,7 @@ def train_all(cases: Path, output: Path, processes: ProcessGroup) -> None:
     for case in sorted(cases.iterdir()):
         os.chdir(case)
         described = json.loads((case / "case.json").read_text())
-        params = load_params()
+        params = load_params(models=None)
         name, run = described["model"], run_of(params)
         os.chdir(described["world"])
         seed_everything(params.seed)
