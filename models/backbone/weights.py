@@ -295,16 +295,9 @@ def _is_of_head(name: str) -> bool:
 def imagenet_state(model: str) -> dict[str, Tensor]:
     """The published ImageNet weights of a torchvision classifier, from torch's cache or the web."""
     url = published_weights(model).url
-    path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
-    expected = re.search(r"-([0-9a-f]{8,})\.", path.name)
-    if not path.is_file():
-        _download(url, path, expected[1] if expected else None)
-    elif expected and not sha256_file(path).startswith(expected[1]):
-        raise WorkbenchError(
-            f"{path}: damaged: its SHA-256 does not begin with {expected[1]}",
-            f"delete it and fetch it again from {url}",
-        )
-    return read_state_dict(path)
+    name = url.rsplit("/", 1)[1]
+    digest = re.search(r"-([0-9a-f]{8,})\.", name)
+    return read_state_dict(_cached_file(url, name, digest[1] if digest else None))
 
 
 def timm_state(model: str) -> dict[str, Tensor]:
@@ -314,9 +307,7 @@ def timm_state(model: str) -> dict[str, Tensor]:
     if published is None:
         raise _unpublished(model)
     url, name = published
-    path = Path(torch.hub.get_dir()) / "checkpoints" / name
-    if not path.is_file():
-        _download(url, path, None)
+    path = _cached_file(url, name, None)
     read_state_dict(path)  # a damaged file is told from one that does not fit
     try:
         with torch.random.fork_rng(devices=[]):
@@ -328,13 +319,23 @@ def timm_state(model: str) -> dict[str, Tensor]:
         ) from None
 
 
-def _download(url: str, path: Path, hash_prefix: str | None) -> None:
+def _cached_file(url: str, name: str, digest: str | None) -> Path:
+    """A file in torch's cache, fetched where it is not there yet; digest: what its SHA-256 begins
+    with, None where its publisher does not say."""
+    path = Path(torch.hub.get_dir()) / "checkpoints" / name
+    if path.is_file():
+        if digest and not sha256_file(path).startswith(digest):
+            raise WorkbenchError(
+                f"{path}: damaged: its SHA-256 does not begin with {digest}",
+                f"delete it and fetch it again from {url}",
+            )
+        return path
     say(f"fetching {url}")
     path.parent.mkdir(parents=True, exist_ok=True)
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(CONNECT_SECONDS)
     try:
-        torch.hub.download_url_to_file(url, str(path), hash_prefix, progress=False)
+        torch.hub.download_url_to_file(url, str(path), digest, progress=False)
     except (URLError, OSError, RuntimeError) as error:
         raise WorkbenchError(
             f"{path.name} is not on this machine and cannot be fetched: {first_line(error)}",
@@ -343,3 +344,4 @@ def _download(url: str, path: Path, hash_prefix: str | None) -> None:
         ) from None
     finally:
         socket.setdefaulttimeout(before)
+    return path
