@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.common import SMALL, Row, apart, machine, measured
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
-from pipeline.runtime.lock import measuring
+from pipeline.runtime.lock import measuring_lock
 from pipeline.runtime.process import say
 
 NAMES = sorted(
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         return 2
     for name in names:  # one that cannot be loaded ends this before an hour has passed
         importlib.import_module(f"benchmarks.bench_{name}")
-    with nullcontext() if SMALL else measuring():
+    with nullcontext() if SMALL else measuring_lock():
         return run(names, page)
 
 

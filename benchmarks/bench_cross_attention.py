@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from benchmarks.common import Cost, Row, apart, captions_of, cost, regions_of, size, split_of
 from models.attention.scoring import score_pairs
+from models.losses import PairLoss
 from models.losses.max_margin import MaxMargin
-from models.ranking.pairs import PairLoss
 
 REGIONS, FEATURES, DIM = size((36, 2048, 1024), (4, 8, 8))
 WORD_DIM, VOCABULARY = size((300, 8000), (8, 50))

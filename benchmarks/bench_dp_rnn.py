@@ -14,8 +14,8 @@ import torch
 from benchmarks.common import Row, apart, captions_of, cost, regions_of, seconds, size, split_of
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import CAPTIONS, score_selecting
+from models.losses import PairLoss
 from models.losses.sum_margin import SumMargin
-from models.ranking.pairs import PairLoss
 
 
 class Sizes(NamedTuple):

@@ -25,7 +25,8 @@ def rows() -> Iterator[Row]:
     extra = {name: apart(extra_bytes, twice, partial(work, name), 50, CLASSES) for name in forms}
     title = f"classifier of {CLASSES:,} x {DIM:,} ({CLASSIFIER / 1e6:.0f} MB), both branches at "
     title += f"batch {BATCH}"
-    share, both = extra["one"] / CLASSIFIER, extra["step"] + CLASSIFIER
+    share = extra["one"] / CLASSIFIER
+    whole = extra["step"] + CLASSIFIER
     yield Row(
         f"{title}: memory of forward and backward",
         f"{extra['one'] / 1e6:.0f} MB, {share:.2f} of the classifier; two products "
@@ -35,9 +36,9 @@ def rows() -> Iterator[Row]:
     )
     yield Row(
         f"{title}: peak with a step of SGD, momentum 0.9, fused",
-        f"{both / 1e9:.2f} GB, the classifier included",
+        f"{whole / 1e9:.2f} GB, the classifier included",
         f"<= 3.2 classifiers ({3.2 * CLASSIFIER / 1e9:.2f} GB)",
-        both / CLASSIFIER,
+        whole / CLASSIFIER,
     )
     share = extra["sampled"] / CLASSIFIER
     yield Row(
@@ -54,10 +55,19 @@ def rows() -> Iterator[Row]:
 
 
 def work(form: str, classes: int) -> Callable[[], None]:
-    """One step of a form on random features; the classifier is made here."""
+    """One step of a form on random features; the classifier is made here.
+
+    Args:
+        form: A key of FORMS, or step: one product with an optimiser that keeps a momentum.
+        classes: Rows of the classifier.
+
+    Returns:
+        A function that takes the step.
+    """
     torch.manual_seed(0)
     loss = InstanceLoss(classes, DIM, sampled=SAMPLED if form == "sampled" else 0)
-    images, captions = (torch.randn(BATCH, DIM, requires_grad=True) for _ in range(2))
+    images = torch.randn(BATCH, DIM, requires_grad=True)
+    captions = torch.randn(BATCH, DIM, requires_grad=True)
     labels = torch.randint(classes, (BATCH,))
     momentum = 0.9 if form == "step" else 0.0
     optimiser = torch.optim.SGD(loss.parameters(), 0.1, momentum, fused=form == "step")
@@ -68,7 +78,7 @@ def work(form: str, classes: int) -> Callable[[], None]:
             both = [functional.cross_entropy(x @ loss.weight.T, labels) for x in (images, captions)]
         else:
             both = list(loss(images, captions, labels))
-        sum(both).backward()
+        (both[0] + both[1]).backward()
         if form in ("step", "sampled"):
             optimiser.step()
 

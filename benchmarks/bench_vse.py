@@ -17,8 +17,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.common import Row, captions_of, paired_ratio, size
 from models.layers.sets import GPO, MaxPool, MeanPool
+from models.losses import PairLoss
 from models.losses.sum_margin import SumMargin
-from models.ranking.pairs import PairLoss
 
 BATCH, FEATURES, DIM = size((128, 2048, 512), (4, 8, 6))
 WORD_DIM, VOCABULARY = size((300, 8000), (4, 20))

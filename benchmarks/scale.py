@@ -58,7 +58,7 @@ NARROW: dict[str, Any] = {
 def prepared(folder: Path, images: int) -> dict[str, str]:
     """Lay out a folder in which the stages run on so many images; their commands in their order."""
     from pipeline.runtime.graph import resolved_stage, stage_items
-    from pipeline.runtime.recipes import applied
+    from pipeline.runtime.recipes import with_recipe
     from pipeline.runtime.yaml_text import read_yaml
     from stages.params import find_problems
 
@@ -69,7 +69,7 @@ def prepared(folder: Path, images: int) -> dict[str, str]:
     splits = dict(zip(("train", "val", "test"), SIZES[images], strict=True))
     changes = NARROW | {"shapes": NARROW["shapes"] | splits}
     params = ROOT / "params.yaml"
-    text, _ = applied(params, read_yaml(params), changes, find_problems)
+    text, _ = with_recipe(params, read_yaml(params), changes, find_problems)
     Path("params.yaml").write_text(text, encoding="utf-8")
     commands = {}
     for stage, body in read_yaml(Path("dvc.yaml"))["stages"].items():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parent
 MARK = "NEEDS"  # the attribute that makes a class a model
-SHARED = ("base", "registry", "phrases")  # files of this folder that are no model
+SHARED = ("base", "registry", "ranking", "phrases")  # files of this folder that are no model
 
 
 def model_files() -> dict[str, Path]:
@@ -51,7 +51,7 @@ def class_name(name: str) -> str:
     Raises:
         WorkbenchError: There is no such model, its file is no Python, or it holds none or several.
     """
-    file = _file_of(name)
+    file = model_file(name)
     classes = [node for node in parsed(file).body if isinstance(node, ast.ClassDef)]
     models = [node for node in classes if _is_marked(node)]
     if not models:
@@ -80,7 +80,8 @@ def _is_marked(node: ast.ClassDef) -> bool:
     return any(isinstance(target, ast.Name) and target.id == MARK for target in targets)
 
 
-def _file_of(name: str) -> Path:
+def model_file(name: str) -> Path:
+    """The file that holds a model; WorkbenchError for an unknown one."""
     files = model_files()
     if name not in files:
         raise WorkbenchError(f"model {name!r}: allowed are {', '.join(files)}")
@@ -89,7 +90,7 @@ def _file_of(name: str) -> Path:
 
 def module_of(name: str) -> str:
     """The dotted name of the module that holds a model; WorkbenchError for an unknown one."""
-    file = _file_of(name)
+    file = model_file(name)
     return f"models.{name}" if file.parent == FOLDER else f"models.{name}.model"
 
 
@@ -106,7 +107,7 @@ def load_model(name: str) -> "type[Model]":
 
     expected = class_name(name)
     kind = getattr(importlib.import_module(module_of(name)), expected)
-    file = relative(_file_of(name))
+    file = relative(model_file(name))
     if not issubclass(kind, Model):
         raise WorkbenchError(
             f"{file}: {expected} has {MARK}, but is no models.base.Model",

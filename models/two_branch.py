@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from models.base import Model, Pairs, Rows, Run
 from models.layers.linear import Standardise, at_least_float32
 from models.layers.pixels import SeesPixels
+from models.losses import RankingLoss
 from models.losses.knn_margin import KNNMargin
 from models.ranking import make_loss
-from models.ranking.loss import RankingLoss
 from pipeline.inputs.data import ImageKind, ImageVectors, RetrievalData, SentenceVectors
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.split import Batch, Split, prefetch
@@ -35,7 +35,7 @@ from pipeline.runtime.section import (
     Positive,
     Section,
     WeightsSection,
-    contradictions,
+    cross_check,
     wrong_value,
 )
 from pipeline.training.params import TrainingConfig
@@ -68,7 +68,7 @@ class FineTuningConfig(Section):
     flip: bool = False  # mirror at random in training
     workers: Natural = 2  # threads that decode images; decides no result
 
-    @contradictions
+    @cross_check
     def _crop_fits(self) -> Iterator[InitErrorDetails]:
         if self.crop > self.resize:
             text = f"must not exceed two_branch.fine_tuning.resize = {self.resize}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.kernels import configured, fix_kernels
+from pipeline.runtime.kernels import configured_kernels, fix_kernels
 from pipeline.runtime.registry import ROOT, syntax_problem
 from pipeline.runtime.threads import shorten_waiting
 
@@ -43,7 +43,7 @@ def catch_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-KERNELS = configured()
+KERNELS = configured_kernels()
 # Before a stage loads numpy or torch; in a program that has loaded torch, it has chosen already.
 NOT_USED = [] if "torch" in sys.modules else fix_kernels(os.environ, KERNELS)
 shorten_waiting(os.environ)

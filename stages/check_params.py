@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.named import digests, link_files, named_files
+from pipeline.runtime.named import link_files, named_digests, named_files
 from pipeline.runtime.yaml_text import COMPLETE, read_yaml
 from stages.code import stage_lists, write_lists
 from stages.common import DIGESTS, NAMED, SOURCES, command, paths
@@ -28,7 +28,7 @@ def main(output: Path) -> None:
         memory=SOURCES,
         params=params,
         stages=stages,
-        named=digests(named, DIGESTS),
+        named=named_digests(named, DIGESTS),
     )
 
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import click
 
 from pipeline.runtime.code import check_loaded
-from pipeline.runtime.disk import explained
+from pipeline.runtime.disk import to_workbench_error
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.kernels import notes
-from pipeline.runtime.lock import alone
-from pipeline.runtime.process import keep_freed_memory, owns_work, say, where
+from pipeline.runtime.kernels import kernel_notes
+from pipeline.runtime.lock import command_lock
+from pipeline.runtime.process import keep_freed_memory, owns_work, process_note, say
 from pipeline.runtime.text import safe_lines
 from stages import HELP_OPTIONS, KERNELS, NOT_USED, catch_interrupts
 
@@ -47,9 +47,9 @@ def command(function: Callable[..., None]) -> click.Command:
         try:
             catch_interrupts()
             keep_freed_memory()
-            for line in notes(NOT_USED, KERNELS) if owns_work() else ():
+            for line in kernel_notes(NOT_USED, KERNELS) if owns_work() else ():
                 say(line)
-            with alone(WORK, name, options):
+            with command_lock(WORK, name, options):
                 function(**options)
             spec = getattr(sys.modules.get("__main__"), "__spec__", None)
             if spec is not None and spec.name == f"stages.{program}":  # not `vse`, nor a test
@@ -58,7 +58,7 @@ def command(function: Callable[..., None]) -> click.Command:
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:
-            fail(str(explained(error)))
+            fail(str(to_workbench_error(error)))
         except KeyboardInterrupt:
             fail("interrupted; run the same command to continue")
 
@@ -98,5 +98,5 @@ def sizes_line(sizes: Mapping[str, tuple[int, ...]]) -> str:
 
 def fail(text: str) -> None:
     """Print an error and leave with exit code 1."""
-    print(f"error{where()}: {safe_lines(text)}", file=sys.stderr, flush=True)
+    print(f"error{process_note()}: {safe_lines(text)}", file=sys.stderr, flush=True)
     sys.exit(1)

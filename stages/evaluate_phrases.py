@@ -6,10 +6,10 @@ from models.phrases import load_phrase_model
 from models.phrases.data import PhraseData, PhraseFiles, phrase_scores
 from pipeline.evaluation.figures import metrics_digest
 from pipeline.phrases.absent import write_absent
-from pipeline.phrases.result import evaluate_phrases, said, write_result
+from pipeline.phrases.result import evaluate_phrases, summary_line, write_result
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, paths
 from stages.params import load_params
@@ -28,7 +28,7 @@ def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path
         write_json(metrics, {"phrases": 0})
         write_absent(output)
         return
-    device = settle(params.runtime, params.seed)
+    device = setup_runtime(params.runtime, params.seed)
     data = PhraseData(files, params.seed)
     trained = read_checkpoint(checkpoint, name)
     trained.require(data.identity)
@@ -47,7 +47,7 @@ def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path
     attributes = {"model": name, "metrics_sha256": metrics_digest(content)}
     write_result(output, search.searched, scores, result, attributes)
     write_json(metrics, content)
-    say(f"{name}: {said(result)}")
+    say(f"{name}: {summary_line(result)}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pipeline.phrases.tables import distinct_regions, load_phrases
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.storage.features import FeatureFile, FeatureWriter
 from stages.common import WORK, command, paths
 from stages.params import load_params
@@ -32,15 +32,18 @@ from stages.params import load_params
 def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path) -> None:
     """Propose boxes in every image that has phrases; a killed run continues where it stopped."""
     params = load_params(models=[])
-    settings, runtime = params.phrases, params.runtime
-    tables, table = load_phrases(phrases), load_images(images)
+    settings = params.phrases
+    tables = load_phrases(phrases)
+    table = load_images(images)
     if not len(tables):
         write_absent(output)
         return write_absent(truth)
     table = table[table["image_id"].isin(tables.phrases["image_id"])].reset_index(drop=True)
-    ids, device = table["image_id"].tolist(), settle(runtime)
+    ids = table["image_id"].tolist()
+    device = setup_runtime(params.runtime)
     maker = describer(settings.features, detector, device)
-    file = proposer = None
+    file = None
+    proposer = None
     if settings.proposals.source == "file":
         file = ProposalFiles(settings.proposals, ids)
     else:
@@ -54,22 +57,24 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         phrases=sha256_file(phrases / "phrase_boxes.parquet"),
         proposals=file.digest() if file else proposer and proposer.weights,
         source=code_digest(),
-        machine=[str(device), runtime.threads, torch.__version__],
+        machine=[str(device), params.runtime.threads, torch.__version__],
     )
     datasets = proposal_datasets(sources.number, maker.width)
-    shapes = {"features": ((maker.width,), "float16")}
-    work, pixels = WORK / "proposals", int(params.corpus.max_megapixels * 1e6)
+    of_truth = {"features": ((maker.width,), "float16")}
+    work = WORK / "proposals"
+    pixels = int(params.corpus.max_megapixels * 1e6)
     with (
         FeatureWriter(work, key, ids, datasets, attributes) as proposed,
-        FeatureWriter(work / "truth", key, regions.ids, shapes, attributes) as true,
+        FeatureWriter(work / "truth", key, regions.ids, of_truth, attributes) as true,
     ):
         extract_boxes(table, regions, sources, proposed, true, settings, device, pixels)
         true.finish(truth)
         proposed.finish(output)
     proposals = FeatureFile(output)
     hits = {split: search_of(tables, split, proposals).hits() for split in SPLITS}
-    bounds = [f"{split} {upper_bound(right):.1f}" for split, right in hits.items()]
+    bounds = [f"{split} {upper_bound(found):.1f}" for split, found in hits.items()]
     sizes = f"{len(ids):,} images, {len(regions.ids):,} boxes of phrases"
+    # in so many phrases any proposal is right: no model finds more
     say(f"proposals: {sizes}; R@{sources.number} upper bound {', '.join(bounds)}")
 
 

@@ -22,8 +22,7 @@ from models.backbone.poolings import POOLINGS
 from models.detector.params import DetectorConfig
 from models.dual_path.classes import PseudoClassesConfig
 from models.phrases import PHRASE_MODELS, load_phrase_model
-from models.ranking import LOSSES, warms_up
-from models.ranking.params import RankingConfig
+from models.ranking import LOSSES, RankingConfig, warms_up
 from models.registry import load_model, model_names
 from pipeline.dataset import READERS
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
@@ -41,13 +40,13 @@ from pipeline.runtime.section import (
     ExistingPath,
     RuntimeConfig,
     Section,
-    contradictions,
+    cross_check,
     in_queued_run,
     one_of,
     wrong_value,
     wrong_whole,
 )
-from pipeline.runtime.yaml_text import UNDO, plain, read_yaml
+from pipeline.runtime.yaml_text import UNDO, plain_text, read_yaml
 from pipeline.scores.params import (
     ALLOWED_NAME,
     FILE_NAME,
@@ -110,7 +109,7 @@ class CommonParams(Section):
     phrases: PhrasesConfig = PhrasesConfig()
     search: SearchConfig = SearchConfig()
 
-    @contradictions
+    @cross_check
     def _sections_fit(self) -> Iterator[InitErrorDetails]:
         yield from self._word_widths()
         yield from self._warm_ups_leave_epochs()
@@ -463,9 +462,9 @@ def _way_out(kind: str, value: Any, may_be_null: bool) -> str:
     if may_be_null and value in ("None", "none", "NONE", "nil", ""):
         return " or null: write null"
     if TYPES[kind] == "a list" and re.fullmatch(r"[\w./+-]+", str(value)):
-        return f": write [{plain(value)}]"
+        return f": write [{plain_text(value)}]"
     if TYPES[kind] == "a text" and isinstance(value, int | float):
-        return f": write '{plain(value)}', in quotes"
+        return f": write '{plain_text(value)}', in quotes"
     if TYPES[kind] not in ("a number", "a whole number") or isinstance(value, bool):
         return ""
     with suppress(ValueError, TypeError, OverflowError):  # no number at all

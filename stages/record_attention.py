@@ -7,7 +7,7 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import has_boxes
 from pipeline.report.attention_pairs import record_attention
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile
@@ -23,7 +23,7 @@ def main(name: str, checkpoint: Path, scores: Path, output: Path, **paths: Path)
     """Write what the report shows of MODEL's attention; no pair for regions without boxes."""
     check_attention(name)
     params = load_params(models=[])
-    device = settle(params.runtime)
+    device = setup_runtime(params.runtime)
     inputs = Inputs(**paths)
     trained = read_checkpoint(checkpoint, name)
     reader = None

@@ -13,7 +13,7 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile
@@ -44,7 +44,7 @@ def main(
     """Score both splits with MODEL; its sizes come from the checkpoint, not from params.yaml."""
     kind = load_model(name)
     params = load_params(models=[])
-    device = settle(params.runtime)
+    device = setup_runtime(params.runtime)
     inputs = Inputs(**paths)
     trained = read_checkpoint(checkpoint, name)
     model = kind.from_checkpoint(trained, name)

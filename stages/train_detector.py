@@ -13,9 +13,9 @@ from models.detector.training import fit_detector
 from pipeline.corpus.tables import load_boxes
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, write_text
-from pipeline.runtime.kernels import kernels
+from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import settle
+from pipeline.runtime.repeatable import setup_runtime
 from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
 from stages.common import WORK, command, paths
@@ -29,7 +29,7 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
     """Train the detector, or take one from a file, and write it with its names."""
     params = load_params()
     settings = params.detector
-    device = settle(params.runtime, params.seed)
+    device = setup_runtime(params.runtime, params.seed)
     if settings.weights == "train":
         train(params, device, images, boxes, output, curve)
         return
@@ -58,7 +58,7 @@ def train(
         torch=torch.__version__,
         device=device.type,
         threads=params.runtime.threads,
-        kernels=kernels(),
+        kernels=loaded_kernels(),
     )
     network: Any = random_detector(params.detector, data.labels, params.seed).to(device)
     resume = ResumeFile(WORK / f"train-detector-{key[:16]}", key)

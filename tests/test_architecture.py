@@ -11,12 +11,13 @@ import pytest
 from clone import ROOT
 from first_party import PACKAGES, imported, libraries
 
-from models.base.registry import config_of, model_names, models_with
 from models.phrases.models import PHRASE_MODELS
+from models.registry import load_model, model_names, models_that
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import NAMED
 from stages.params import whole_type
+from vse_workbench.search.embedder import PRODUCERS
 
 # The graph with an item of every group: params.yaml itself has no other programs and no index.
 FOLDER = TemporaryDirectory()
@@ -41,14 +42,10 @@ MAY_IMPORT = {
     "vse_workbench": {"vse_workbench", "stages", "pipeline", "models"},
 }
 COMMANDS = ("stages", "vse_workbench/commands")  # a command in every file, and click nowhere else
-# Tensors in, tensors out: networks and losses know no files.
-NETWORKS = ("network.py", "loss.py")
+# Tensors in, tensors out: layers and losses know no files.
 TORCH_ONLY = (
     "models/layers",
     "models/losses",
-    "models/ranking/hinges.py",
-    "models/ranking/loss.py",
-    "models/ranking/pairs.py",
     "models/attention/cosines.py",
 )
 # The types of the settings that a loss declares.
@@ -116,10 +113,9 @@ def test_commands_lie_in_two_folders_and_nothing_else_does(package):
             assert made == inside, f"{place}: a file uses click where it is a command"
 
 
-def test_networks_and_losses_know_no_files():
+def test_layers_and_losses_know_no_files():
     files = {file for place in TORCH_ONLY for file in sorted((ROOT / place).rglob("*.py"))}
     files |= {ROOT / place for place in TORCH_ONLY if place.endswith(".py")}
-    files |= {ROOT / f"models/{name}/{file}" for name in model_names() for file in NETWORKS}
     # the registry of the losses imports them by their names
     files.discard(ROOT / "models/losses/__init__.py")
     for file in filter(Path.is_file, sorted(files)):
@@ -148,7 +144,8 @@ def test_a_stage_depends_on_the_list_of_its_code_and_names_none():
 
 @pytest.mark.parametrize(("name", "item"), STAGES)
 def test_params_are_those_the_stage_reads(name, item):
-    """Attributes of the variable `params` in a stage, and of `settings` in a model, by section."""
+    """Attributes of the variable `params` in a stage, by section; what stages of models read of it
+    through `run_of` and the model's own section is listed here."""
     stage = resolved(name, item, GRAPH)
     whole = name in ("check_params", "compare")  # the report lists every parameter
     assert ("params.yaml" in stage["deps"]) == whole
@@ -156,10 +153,8 @@ def test_params_are_those_the_stage_reads(name, item):
         assert not stage.get("params")
         return
     read = attributes(ROOT / f"stages/{program(name, item)}.py", "params")
-    if name in ("train", "train_phrases"):  # params.model(name): what the model reads of it
-        read = read - {"model"} | {item, "training", *SETTINGS}
-        place = f"models/{item}/model.py" if name == "train" else PHRASE_MODELS.file(item)
-        assert attributes(ROOT / place, "settings") <= {*SETTINGS, "config", "used"}
+    if name in ("train", "train_phrases"):  # run_of(params), and the section of the model
+        read |= {item, "training", *SETTINGS}
     if name == "evaluate_reranked":  # through it the same evaluation
         read |= attributes(ROOT / "stages/evaluate.py", "params")
     read.discard("runtime")  # where a run takes place, not what it computes
@@ -204,19 +199,30 @@ def test_commands_name_their_files(name, item):
 
 
 def test_every_model_is_in_the_graph():
-    """A folder with a model.py is a model: params.yaml, dvc.yaml and search have it."""
+    """A file of a model is enough: params.yaml and dvc.yaml have it, with the files it needs."""
     names = model_names()
     for stage in ("train", "score", "evaluate"):
         assert stage_items(stage, GRAPH) == names, f"items of {stage} in dvc.yaml"
-    assert stage_items("record_attention", GRAPH) == models_with("attention", "attention")
-    assert models_with("model", "prepare") == models_with("model", "scorer") == names
+    assert stage_items("record_attention", GRAPH) == models_that(lambda kind: kind.attends())
     values = read_yaml(ROOT / "params.yaml")
     for name in names:
         assert name in values, f"params.yaml has no section {name}"
-        assert whole_type().model_fields[name].annotation is config_of(name)
+        assert whole_type().model_fields[name].annotation is load_model(name).Config
+        command = resolved("train", name, GRAPH)["cmd"].split()
+        needs = load_model(name).NEEDS
+        assert needs == {key: command[command.index(f"--{key}") + 1] for key in needs}
+        given = {word for word in command if word.startswith("data/features/")}
+        assert given <= set(needs.values()), f"{name}: NEEDS lacks {given - set(needs.values())}"
     for stage in ("train_phrases", "evaluate_phrases"):
         assert stage_items(stage, GRAPH) == sorted(PHRASE_MODELS), f"items of {stage} in dvc.yaml"
     assert set(PHRASE_MODELS) <= set(whole_type().model_fields)
+
+
+def test_what_queries_go_through_is_made_where_the_corpus_was():
+    for key, producer in PRODUCERS.items():
+        made = outputs_of(resolved(producer.stage, None, GRAPH))
+        assert producer.made in made, f"{key}: {producer.stage} makes {made}"
+        assert f"--{producer.option} " in resolved(producer.stage, None, GRAPH)["cmd"]
 
 
 def test_data_paths_live_in_the_graph_only():
@@ -233,9 +239,14 @@ def test_data_paths_live_in_the_graph_only():
 
 
 def data_paths(file):
-    """Strings that begin like a path of an artefact, parts of f-strings too, docstrings apart."""
+    """Strings that begin like a path of an artefact, parts of f-strings too; docstrings apart, and
+    what a model NEEDS and queries go through (PRODUCERS): tests hold these against dvc.yaml."""
     tree = ast.parse(file.read_text())
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        if any(getattr(target, "id", "") in ("NEEDS", "PRODUCERS") for target in targets):
+            documents |= {id(part) for part in ast.walk(node)}
     return [
         node.value
         for node in ast.walk(tree)

@@ -9,7 +9,7 @@ from clone import ROOT, Clone
 from PIL import Image
 from warm_python import warm_python
 
-from pipeline.runtime.recipes import applied
+from pipeline.runtime.recipes import with_recipe
 from pipeline.runtime.yaml_text import read_yaml
 from stages.params import whole_type
 
@@ -92,7 +92,7 @@ def test_no_existing_file_of_python_changes():
     """A part is one new file; a model is a folder, 5 lines of dvc.yaml and a section."""
     found = pieces()
     files = [piece["file"] for piece in found if piece["file"]]
-    assert len([file for file in files if not file.startswith("models/mean_words/")]) == 7
+    assert len([file for file in files if not file.startswith("models/mean_words")]) == 7
     assert not [file for file in files if (ROOT / file).exists()]
     assert {piece["place"] for piece in found if piece["place"]} == {"dvc.yaml", "params.yaml"}
     graph = [piece["text"] for piece in found if piece["place"] == "dvc.yaml"]
@@ -110,7 +110,7 @@ def test_a_part_changes_the_code_of_no_stage_but_a_metric_of_those_that_measure_
 
     before = lists()
     for piece in pieces():
-        if piece["file"] and not piece["file"].startswith("models/mean_words/"):
+        if piece["file"] and not piece["file"].startswith("models/mean_words"):
             put(plain.folder, piece)
             after = lists()
             changed = {name for name in before if after[name] != before[name]}
@@ -134,7 +134,7 @@ def test_the_graph_runs_with_all_of_them(clone):
     folder = clone.folder
     settings = SETTINGS | {"raw": str(folder / "raw")}
     params = folder / "params.yaml"
-    text, _ = applied(params, read_yaml(params), settings, lambda _: [])
+    text, _ = with_recipe(params, read_yaml(params), settings, lambda _: [])
     assert "mean_words" not in whole_type().model_fields  # this process knows nothing of them
     # a setting that the loss declares: as `-S +ranking.power=1.5` writes it
     text = re.sub(r"^ranking:.*\n", r"\g<0>  power: 1.5\n", text, flags=re.MULTILINE)

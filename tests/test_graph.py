@@ -26,7 +26,7 @@ from warm_python import warm_python
 
 from models.ranking import LOSSES
 from pipeline.runtime.graph import stage_options
-from pipeline.runtime.recipes import applied, parse_settings
+from pipeline.runtime.recipes import parse_settings, with_recipe
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
@@ -109,7 +109,7 @@ def first(clone):
 def write_params(clone, changes):
     params = clone.folder / "params.yaml"
     with chdir(clone.folder):
-        params.write_text(applied(params, read_yaml(params), changes, find_problems)[0])
+        params.write_text(with_recipe(params, read_yaml(params), changes, find_problems)[0])
 
 
 def outputs(clone):

@@ -13,7 +13,7 @@ import sys
 import pytest
 from clone import ROOT
 
-from models.base.registry import model_names
+from models.registry import model_names, module_of
 
 LIGHT = "click,h5py,pandas,pydantic,ruamel.yaml,scipy.linalg"  # no business of this test
 HEAVY = {"torch", "torchvision", "timm", "sklearn", "gensim", "matplotlib", "sentence_transformers"}
@@ -57,7 +57,7 @@ def programs(package, heavier):
 
 
 ALLOWED = programs("stages", STAGES) | programs("vse_workbench.commands", COMMANDS)
-ALLOWED |= {f"models.{name}.model": allowed for name, allowed in MODELS.items()}
+ALLOWED |= {module_of(name): allowed for name, allowed in MODELS.items()}
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from models.cca import Canonical as Canonical
     from models.cca import fit_cca as fit_cca
     from models.dual_path.instance import InstanceLoss as InstanceLoss
+    from models.losses import PairLoss as PairLoss
+    from models.losses import RankingLoss as RankingLoss
     from models.ranking import loss_class as loss_class
-    from models.ranking.loss import RankingLoss as RankingLoss
-    from models.ranking.pairs import PairLoss as PairLoss
     from models.two_branch import StructureLoss as StructureLoss
     from pipeline.comparison.paired import Difference as Difference
     from pipeline.comparison.revisions import compare_runs as compare_runs
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from pipeline.sentences.mixtures import Mixture as Mixture
     from pipeline.sentences.mixtures import fit_mixture as fit_mixture
     from pipeline.storage.features import FeatureFile as FeatureFile
-    from pipeline.storage.writer import write_features as write_features
+    from pipeline.storage.features import write_features as write_features
     from vse_workbench.export.embedder import Embedder as Embedder
     from vse_workbench.search.searcher import Answer as Answer
     from vse_workbench.search.searcher import Question as Question

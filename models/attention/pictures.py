@@ -3,8 +3,8 @@
 import torch
 
 from models.registry import load_model, models_that
-from pipeline.report.attention_reader import AttentionReader
 from pipeline.inputs.files import Inputs
+from pipeline.report.attention_reader import AttentionReader
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.checkpoint import Checkpoint
 

@@ -14,7 +14,7 @@ from pipeline.runtime.section import (
     Natural,
     Section,
     Weights,
-    contradictions,
+    cross_check,
     network_problems,
     one_of,
 )
@@ -42,7 +42,7 @@ class ImageNetworkConfig(Section):
     batch_size: Count = 64
     workers: Natural = 2
 
-    @contradictions
+    @cross_check
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
         yield from network_problems(self, "image_features")
 
@@ -53,9 +53,9 @@ class ImageFeaturesConfig(ImageNetworkConfig):
     source: Literal["network", "file"] = "network"
     file: EmbeddingFileConfig = EmbeddingFileConfig()
 
-    @contradictions
+    @cross_check
     def _file_is_there(self) -> Iterator[InitErrorDetails]:
-        yield from self.file.unfit("source", self.source)
+        yield from self.file.path_problems("source", self.source)
 
 
 def provenance(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from torch.nn.functional import normalize
 from torch.utils._pytree import tree_map
 
 from models.layers.linear import Standardise, inside, unit_rows
+from models.losses import PairLoss
 from models.ranking import make_loss, warms_up
-from models.ranking.pairs import PairLoss
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.inputs.data import RetrievalData
 from pipeline.inputs.files import Inputs
@@ -203,11 +203,15 @@ class Model(Trainable):
             for name, part in self.named_modules():
                 if isinstance(part, nn.Embedding) and name.endswith("words"):
                     part.weight.data.copy_(vectors)
-        if config.standardise_images:
+        of_images = [
+            part
+            for name, part in self.named_modules()
+            if isinstance(part, Standardise) and not name.startswith("sentence")
+        ]
+        if of_images and getattr(config, "standardise_images", True):
             moments = data.train_moments()
-            for name, part in self.named_modules():
-                if isinstance(part, Standardise) and not name.startswith("sentence"):
-                    part.fit(*moments)
+            for part in of_images:
+                part.fit(*moments)
         self.criterion = nn.ModuleDict()
         self.criterion["ranking"] = self.ranking_loss(run, run.loss)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # for annotations alone: check_params reads Settings and need
 class Settings:
     config: Any  # its own section
     loss: str  # the ranking loss of all models, a name of models.ranking.LOSSES
-    ranking: Section  # of the ranking losses, a models.ranking.params.RankingConfig
+    ranking: Section  # of the ranking losses, a models.ranking.RankingConfig
     seed: int  # of the run
 
     def used(self, name: str, unread: Any = None) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from models.base.model import Settings
+from models.losses import RankingLoss
 from models.ranking import make_loss, warms_up
-from models.ranking.loss import RankingLoss
 from pipeline.training.loop import fit
 from pipeline.training.phases import Batches, Fitted, Phase, Schedule, optimiser
 from pipeline.training.resume import ResumeFile

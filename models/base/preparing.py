@@ -11,7 +11,7 @@ from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, chosen_loss, fit_by, ranking_phases
 from models.base.scoring import tensors_of
 from models.layers.linear import Standardise
-from models.ranking.pairs import PairLoss
+from models.losses import PairLoss
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.inputs.batches import Batch, PairBatches, Split
 from pipeline.inputs.sources import OpenedInputs

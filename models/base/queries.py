@@ -156,7 +156,7 @@ def cached_features(files: Files, features: FeatureFile, device: torch.device) -
 
     @cache
     def extract() -> ImageInputs:
-        from models.backbone.queries import feature_extractor  # torchvision takes seconds to load
+        from models.backbone.extraction import feature_extractor
 
         return feature_extractor(files["image_network"], features, device)
 

@@ -8,7 +8,7 @@ import torch
 from models.base.model import TrainingJob
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, write_text
-from pipeline.runtime.kernels import kernels
+from pipeline.runtime.kernels import loaded_kernels
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
 from pipeline.training.processes import agree, number
@@ -36,7 +36,7 @@ def train_and_write(
         "torch": torch.__version__,
         "device": device.type,
         "threads": threads,
-        "kernels": kernels(),
+        "kernels": loaded_kernels(),
     }
     agree({what: fingerprint(value=value) for what, value in decides.items()})
     key = fingerprint(**decides)

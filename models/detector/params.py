@@ -16,7 +16,7 @@ from pipeline.runtime.section import (
     PathOrNone,
     Positive,
     Section,
-    contradictions,
+    cross_check,
     not_found,
     wrong_value,
 )
@@ -52,7 +52,7 @@ class DetectorConfig(Section):
     proposals: Count = 100
     training: DetectorTrainingConfig = DetectorTrainingConfig()
 
-    @contradictions
+    @cross_check
     def _files_and_anchors(self) -> Iterator[InitErrorDetails]:
         if self.weights == "train" and self.architecture == "c4_resnet101":
             way_out = "give the path of its weights, or train an fpn_resnet18"

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
-from models.ranking.loss import RankingLoss
-from models.ranking.pairs import PairLoss
+from models.losses import PairLoss, RankingLoss
 
 
 class NetworksLoss(nn.Module):
     """A ranking loss of the word and one of the object network (Chen and Luo 2020), by the name of
     the network. Losses that add up over negatives grow with their number d; max_margin (eq. 13)
-    does not. reduction: as in models.ranking.pairs.PairLoss."""
+    does not. reduction: as in models.losses.PairLoss."""
 
     def __init__(self, rankings: Mapping[str, RankingLoss], reduction: str = "sum") -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from models.dp_rnn.loss import NetworksLoss
 from models.dp_rnn.network import DPRNN, TOWERS
 from models.dp_rnn.scoring import score_selecting
 from models.dp_rnn.validation import Validation, judge_networks, validate
-from models.ranking.loss import RankingLoss
+from models.losses import RankingLoss
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs, require_boxes

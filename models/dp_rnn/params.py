@@ -11,7 +11,7 @@ from pipeline.runtime.section import (
     NonNegative,
     Positive,
     Section,
-    contradictions,
+    cross_check,
     wrong_value,
     wrong_whole,
 )
@@ -51,7 +51,7 @@ class DPRNNConfig(WordsConfig):
         epochs=DPRNNEpochsConfig(), batch_size=64, lr=0.001, lr_step=5
     )
 
-    @contradictions
+    @cross_check
     def _what_is_used_is_trained(self) -> Iterator[InitErrorDetails]:
         epochs = self.training.epochs
         if self.recurrent and epochs.recurrent == epochs.all == 0:
@@ -65,7 +65,7 @@ class DPRNNConfig(WordsConfig):
                 "training.epochs", "matching and all are 0; one of them must have epochs"
             )
 
-    @contradictions
+    @cross_check
     def _weights_are_those_of_a_mean(self) -> Iterator[InitErrorDetails]:
         if self.pooling != "mean" and self.matching == "multi_attention":
             yield wrong_value(

@@ -38,7 +38,7 @@ from pipeline.runtime.section import (
     Section,
     Share,
     WeightsSection,
-    contradictions,
+    cross_check,
     wrong_value,
     wrong_whole,
 )
@@ -73,7 +73,7 @@ class DualPathPhaseConfig(Section):
     lr: Positive
     stop_below: Share  # ends when three epochs lower the mean loss by a smaller share; 0: never
 
-    @contradictions
+    @cross_check
     def _cnn_sees_pixels(self) -> Iterator[InitErrorDetails]:
         if self.images == "features" and "image_cnn" in self.train:
             yield wrong_whole("train", "image_cnn can be trained on images = 'pixels' only")
@@ -132,7 +132,7 @@ class DualPathConfig(WordsConfig):
         batch_size=128, accumulate=1, lr_step=24, clip=0.0, reduction="mean", workers=2
     )
 
-    @contradictions
+    @cross_check
     def _crop_and_phases(self) -> Iterator[InitErrorDetails]:
         if self.crop > self.resize:
             text = f"must not exceed dual_path.resize = {self.resize}"
@@ -201,6 +201,9 @@ class ImageBatches:
         Args:
             epoch: Its number, from 0.
             first: Batches to leave out, which an interrupted training has seen.
+
+        Returns:
+            `steps` batches, less those that are left out.
         """
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
         steps = range(first, self.steps)
@@ -213,6 +216,9 @@ class ImageBatches:
             order: (N,) rows of the images as the epoch has them.
             epoch: Its number, from 0.
             step: Number of the batch in the epoch, from 0.
+
+        Returns:
+            B images, at most `size`, each with one caption in its row, and their classes.
         """
         rows = order[step * self.size : (step + 1) * self.size]
         # 1 + step: numpy takes [seed, epoch, 0] for [seed, epoch], which has made the order
@@ -322,6 +328,12 @@ class DualPath(Model, SeesPixels):
             config: The section of params.yaml.
             files: The artefacts of NEEDS; classes and network are read in training alone.
             in_memory: Whether features are read into memory where they fit.
+
+        Returns:
+            The data, whose sizes are the arguments of the constructor.
+
+        Raises:
+            WorkbenchError: The features are no vectors, or there is no vocabulary.
         """
         images = TunedImages(files, config.crop, "dual_path.crop", in_memory)
         return RetrievalData(
@@ -352,6 +364,12 @@ class DualPath(Model, SeesPixels):
         Args:
             data: Of the run.
             name: train, val or test.
+
+        Returns:
+            The split, whose images are (B, 3, S, S) uint8; S is that of the image network.
+
+        Raises:
+            WorkbenchError: An image is extremely long, or a caption has no known word.
         """
         return data.read_split(name, pixel_source(data.files, self.image_architecture))
 
@@ -395,6 +413,12 @@ class DualPath(Model, SeesPixels):
         Args:
             data: What they are trained and validated on.
             run: Has the seed.
+
+        Returns:
+            A phase for each section with epochs, in their order.
+
+        Raises:
+            WorkbenchError: There is too little to train on (ImageBatches).
         """
         labels = train_labels(data)
         sections = [section for section in self.config.phases if section.epochs]
@@ -423,6 +447,9 @@ class DualPath(Model, SeesPixels):
         Args:
             data: Of the run.
             images: features, or pixels: in training random crops.
+
+        Returns:
+            Both splits; their images are (B, D) features or (B, 3, S, S) uint8 pixels.
         """
         if images == "features":
             return data.split("train"), data.split("val")

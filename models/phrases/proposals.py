@@ -21,8 +21,6 @@ from torch.nn import functional as F
 from torchvision.models import VGG
 from torchvision.ops import roi_align
 
-from models.backbone.build import load_body, weighted
-from models.backbone.extraction import Pictures
 from models.backbone.network import (
     Backbone,
     BackboneError,
@@ -31,7 +29,8 @@ from models.backbone.network import (
     pooled,
     weights_digest,
 )
-from models.backbone.preprocessing import check_aspect, preprocessing_of
+from models.backbone.preprocessing import Pictures, check_aspects, preprocessing_of
+from models.backbone.weights import classifier_with_weights, load_detector_body
 from models.detector.c4 import C4Detector
 from models.detector.fpn import FPNDetector, alike, ratios
 from models.detector.weights import load_detector
@@ -355,14 +354,14 @@ def network_views(settings: BoxNetworkConfig, detector: Path, device: torch.devi
 
 def _cut(settings: BoxNetworkConfig, detector: Path) -> tuple[Backbone, nn.Module | None]:
     """The cut network, and its head where boxes go through the network's own layers (fc7)."""
-    network = weighted(settings.model, settings.weights)
+    network = classifier_with_weights(settings.model, settings.weights)
     head = vgg_head(network, settings.layers) if settings.pool == "fc7" else None
     if head is not None:
         check_known(head, ("fc7",))
     pool = "mean" if settings.pool == "fc7" else settings.pool
     backbone, _ = cut(network, settings.layers, pool, settings.short_side)
     if settings.weights == "detector":
-        load_body(backbone, settings.model, detector, "phrases.features.network")
+        load_detector_body(backbone, settings.model, detector, "phrases.features.network")
     with torch.inference_mode():
         maps = backbone.graph(torch.zeros(1, 3, settings.short_side, settings.short_side))
     nodes = zip(settings.layers, backbone.nodes, strict=True)
@@ -538,7 +537,7 @@ def extract_boxes(
     Raises:
         WorkbenchError: An image cannot be read, or nothing is proposed for one.
     """
-    check_aspect(images)
+    check_aspects(images)
     ids = images["image_id"].tolist()
     owners = pd.Index(ids).get_indexer(pd.Index(regions.image_ids))
     regions_of = rows_of_images(owners, len(ids))

@@ -14,7 +14,7 @@ from pipeline.runtime.section import (
     Positive,
     Section,
     Share,
-    contradictions,
+    cross_check,
     one_of,
     wrong_value,
 )
@@ -41,7 +41,7 @@ class CorpusConfig(Section):
     positives_threshold: Positive = 3.0
     mask_positives: bool = False
 
-    @contradictions
+    @cross_check
     def _a_list_to_read(self) -> Iterator[InitErrorDetails]:
         named = self.positives == "none" or self.positives_path is not None
         if not named and POSITIVES.constant(self.positives, "NEEDS_PATH", False):
@@ -68,7 +68,7 @@ class ShapesConfig(Section):
     synonyms: bool = False
     misspelt: Share = 0.0
 
-    @contradictions
+    @cross_check
     def _fewest_first(self) -> Iterator[InitErrorDetails]:
         if self.objects is not None and self.objects[0] > self.objects[1]:
             yield wrong_value("objects", self.objects, "must be fewest, then most")

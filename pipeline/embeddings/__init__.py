@@ -1,3 +1,1 @@
 """Vectors of images or captions that were made elsewhere, CLIP's or any other: made features of."""
-
-IMPORTED = "imported from "  # begins the attribute `model` of what was imported

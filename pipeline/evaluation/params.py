@@ -12,7 +12,7 @@ from pipeline.runtime.section import (
     Natural,
     Positive,
     Section,
-    contradictions,
+    cross_check,
     one_of,
     wrong_value,
 )
@@ -34,7 +34,7 @@ class EvaluationConfig(Section):
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     recall_k: list[Count] = Field(default=[])
 
-    @contradictions
+    @cross_check
     def _one_protocol(self) -> Iterator[InitErrorDetails]:
         if self.subset and self.folds > 1:
             yield wrong_value(

@@ -100,7 +100,7 @@ class PairBatches:
 
 def drawn(source: Any, rows: np.ndarray, generator: np.random.Generator) -> Any:
     """What a source gives for rows (B,) in training: its `augmented(rows, generator)` where it has
-    one, as models.backbone.pixels.PixelRows."""
+    one, as models.backbone.image_cnn.PixelRows."""
     if hasattr(source, "augmented"):
         return source.augmented(rows, generator)
     return source(rows)

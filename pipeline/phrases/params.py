@@ -15,7 +15,7 @@ from pipeline.runtime.section import (
     Section,
     Share,
     Weights,
-    contradictions,
+    cross_check,
     network_problems,
     not_found,
     wrong_value,
@@ -34,7 +34,7 @@ class ProposalsConfig(Section):
     number: Count = 100
     other_images: Literal["error", "skip"] = "error"
 
-    @contradictions
+    @cross_check
     def _file_is_there(self) -> Iterator[InitErrorDetails]:
         if self.source == "detector":
             if self.path is not None:
@@ -59,7 +59,7 @@ class BoxNetworkConfig(Section):
     long_side: Natural = 0
     normalisation: Literal["torchvision", "caffe"] = "torchvision"
 
-    @contradictions
+    @cross_check
     def _long_side_is_longer(self) -> Iterator[InitErrorDetails]:
         if 0 < self.long_side < self.short_side:
             problem = f"must be 0 (no limit) or at least short_side, which is {self.short_side}"
@@ -74,7 +74,7 @@ class BoxFeaturesConfig(Section):
     batch_size: Count = 16
     workers: Natural = 2
 
-    @contradictions
+    @cross_check
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
         if self.source == "network":
             for problem in network_problems(self.network, "phrases.features.network"):

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from pipeline.regions.imports import REGION_FILES
 from pipeline.runtime.section import (
     Count,
     CountOrAdaptive,
@@ -16,9 +17,10 @@ from pipeline.runtime.section import (
     Section,
     Share,
     Weights,
-    contradictions,
+    cross_check,
     network_problems,
     not_found,
+    one_of,
     wrong_value,
 )
 
@@ -37,7 +39,7 @@ class GridNetworkConfig(Section):
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False
 
-    @contradictions
+    @cross_check
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
         yield from network_problems(self, "regions.network")
 
@@ -45,7 +47,7 @@ class GridNetworkConfig(Section):
 class RegionsConfig(Section):
     """Which regions of an image are kept, or whose file they come from."""
 
-    source: Literal["detector", "grid", "tsv", "scan_npy", "butd_h5"] = "detector"
+    source: Annotated[str, one_of(("detector", "grid", *REGION_FILES))] = "detector"
     path: PathOrNone = None
     other_images: Literal["error", "skip"] = "error"
     boxes: CountOrAdaptive = 8
@@ -57,7 +59,7 @@ class RegionsConfig(Section):
     batch_size: Count = 16
     workers: Natural = 2
 
-    @contradictions
+    @cross_check
     def _path_fits_the_source(self) -> Iterator[InitErrorDetails]:
         if self.source in ("detector", "grid"):
             if self.path is not None:
@@ -69,7 +71,7 @@ class RegionsConfig(Section):
         if self.min > self.max:
             yield wrong_value("min", self.min, f"must not exceed regions.max = {self.max}")
 
-    @contradictions
+    @cross_check
     def _cells_are_few(self) -> Iterator[InitErrorDetails]:
         cells = self.grid[0] * self.grid[1]
         if cells > MAX_REGIONS:

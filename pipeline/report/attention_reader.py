@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.report.attention_pairs import OPTIONAL, PairAttention
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.data import CaptionWords, RegionRows, RetrievalData
 from pipeline.inputs.regions import require_boxes
 from pipeline.inputs.split import Regions, Words, to_device
+from pipeline.report.attention_pairs import OPTIONAL, PairAttention
 from pipeline.runtime.errors import WorkbenchError
 
 View = Callable[[Regions, Words], Any]  # of one image and one caption to models.base.AttentionView

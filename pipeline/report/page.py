@@ -98,14 +98,14 @@ def build_page(
     shelf = CorpusLookup(images, captions)
     criteria = list(dict.fromkeys(name for result in results for name in result.criteria))
     models = [
-        _model(numbers[result.name], result, attended.get(result.name), shelf, criteria)
+        _model_sections(numbers[result.name], result, attended.get(result.name), shelf, criteria)
         for result in results
     ]
     texts = results[0].record.caption_ids
     return ENVIRONMENT.get_template("report.html").render(
-        **_frame(run, results),
-        **_table(results, behind, numbers),
-        **_curves(curves, [result.name for result in results], numbers),
+        **_frame_values(run, results),
+        **_table_values(results, behind, numbers),
+        **_curve_values(curves, [result.name for result in results], numbers),
         phrase_said=phrases.explained(localised) if localised else "",
         phrase_head=phrases.HEAD,
         phrase_cells=[phrases.cells(row) for row in localised],
@@ -129,7 +129,7 @@ def build_page(
     )
 
 
-def _model(
+def _model_sections(
     number: int, result: Result, attended: Path | None, shelf: CorpusLookup, criteria: Sequence[str]
 ) -> dict[str, object]:
     """The sections of one model; number: its colour and dashes in every figure."""
@@ -190,7 +190,7 @@ def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
     return {name: 100 * n / captions for name, n in pairs_table(counts, captions).items()}
 
 
-def _frame(run: Run, results: Sequence[Result]) -> dict[str, object]:
+def _frame_values(run: Run, results: Sequence[Result]) -> dict[str, object]:
     """Texts of the whole page, its style and its script, and the digest that permits the script."""
     images = len(results[0].record.image_ids)
     captions = len(results[0].record.caption_ids)
@@ -210,7 +210,7 @@ def _frame(run: Run, results: Sequence[Result]) -> dict[str, object]:
     }
 
 
-def _table(
+def _table_values(
     results: Sequence[Result], behind: Mapping[str, Difference], numbers: Mapping[str, int]
 ) -> dict[str, object]:
     """Rows by group; their cells are those of `shown_first`, then those behind the switch."""
@@ -241,7 +241,7 @@ def _table(
     }
 
 
-def _curves(
+def _curve_values(
     curves: Mapping[str, Curve], names: Sequence[str], numbers: Mapping[str, int]
 ) -> dict[str, object]:
     """Charts of the models of several epochs, and the names of the others."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePath
 
-from pipeline.runtime.yaml_text import plain
+from pipeline.runtime.yaml_text import plain_text
 
 LEFT_OUT = ("runtime",)  # where a run took place, not what it computed
 
@@ -35,4 +35,4 @@ def _flat(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]
             yield from _flat(f"{prefix}{key}.", value)
         else:
             place = PurePath(value) if isinstance(value, str) else PurePath()
-            yield f"{prefix}{key}", place.name if place.is_absolute() else plain(value)
+            yield f"{prefix}{key}", place.name if place.is_absolute() else plain_text(value)

@@ -26,7 +26,9 @@ HINTS = {
 }
 
 
-def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -> WorkbenchError:
+def to_workbench_error(
+    error: OSError, path: Path | str | None = None, needed: int = 0
+) -> WorkbenchError:
     """The system's refusal to read or write, as a message.
 
     Args:
@@ -49,14 +51,16 @@ def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -
         return WorkbenchError(f"while reading or writing: {reason}", HINTS.get(number, ""))
     text = f"{named}: {reason}"
     if number in FULL:
-        folder = _existing(Path(os.fsdecode(named)))
+        folder = _existing_folder(Path(os.fsdecode(named)))
         wanted = f"{needed:,} bytes needed, " if needed else ""
         text += f": {wanted}{free_bytes(folder):,} free in {folder}"
     return WorkbenchError(text, HINTS.get(number, ""))
 
 
 @contextmanager
-def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Iterator[None]:
+def translating_write_errors(
+    target: Path, temporary: Path | None = None, needed: int = 0
+) -> Iterator[None]:
     """Turn an OSError of writing a file into a WorkbenchError that names it. Errors that name
     another file are left as they are.
 
@@ -76,7 +80,7 @@ def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Ite
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(target), str(temporary)):
             raise
-        raise explained(error, target, needed) from None
+        raise to_workbench_error(error, target, needed) from None
 
 
 def require_room(target: Path, needed: int) -> None:
@@ -89,7 +93,7 @@ def require_room(target: Path, needed: int) -> None:
     Raises:
         WorkbenchError: fewer bytes are free.
     """
-    folder = _existing(target)
+    folder = _existing_folder(target)
     free = free_bytes(folder)
     if free < needed:
         raise WorkbenchError(
@@ -104,5 +108,5 @@ def free_bytes(folder: Path) -> int:
     return stats.f_bavail * stats.f_frsize
 
 
-def _existing(path: Path) -> Path:
+def _existing_folder(path: Path) -> Path:
     return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pipeline.runtime.disk import require_room, written
+from pipeline.runtime.disk import require_room, translating_write_errors
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def atomic_path(target: Path | str, size: int = 0) -> Iterator[Path]:
     """
     target = Path(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    with written(target, temporary, size):
+    with translating_write_errors(target, temporary, size):
         make_folder(target.parent)
         require_room(target, size)
         _remove_leftovers(target)

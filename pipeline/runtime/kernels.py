@@ -36,7 +36,7 @@ PORTABLE = NATIVE | {
 CPU = Path("/proc/cpuinfo")
 
 
-def configured(params: Path = Path("params.yaml")) -> Choice:
+def configured_kernels(params: Path = Path("params.yaml")) -> Choice:
     """What params.yaml says, portable where it says nothing; its problems are reported later."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -68,7 +68,7 @@ def fix_kernels(
     return [f"{name}={value}" for name, value in chosen.items() if fixed.get(name) != value]
 
 
-def notes(not_used: list[str], choice: Choice, cpu: Path = CPU) -> list[str]:
+def kernel_notes(not_used: list[str], choice: Choice, cpu: Path = CPU) -> list[str]:
     """What a user must know of the kernels.
 
     Args:
@@ -97,7 +97,7 @@ def has_avx2(cpu: Path = CPU) -> bool:
     return cpu.is_file() and "avx2" in cpu.read_text(encoding="utf-8", errors="replace").split()
 
 
-def kernels() -> list[str]:
+def loaded_kernels() -> list[str]:
     """What the loaded libraries chose: part of what unfinished work is known by."""
     import torch
     from threadpoolctl import threadpool_info

@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import IO, Any
 
-from pipeline.runtime.disk import written
+from pipeline.runtime.disk import translating_write_errors
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import owns_work
 
 
-def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContextManager[None]:
+def command_lock(
+    work: Path, stage: str, options: Mapping[str, Any]
+) -> AbstractContextManager[None]:
     """A lock on what a command writes, held by one process of a training.
 
     Args:
@@ -32,17 +34,17 @@ def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContext
     item = options.get("name") or ("" if options.get("output") else options["ranks"].stem)
     part = "_".join(map(str, options.get("rows") or ()))
     parts = (re.sub(r"\W", "_", part) for part in (stage, item, part) if part)
-    return held(work / "locks" / f"{'-'.join(parts)}.lock", stage)
+    return hold_lock(work / "locks" / f"{'-'.join(parts)}.lock", stage)
 
 
-def measuring() -> AbstractContextManager[None]:
+def measuring_lock() -> AbstractContextManager[None]:
     """A lock of this user on the machine: benchmarks and claims would slow each other down."""
     path = Path.home() / ".cache" / "vse_workbench" / "measuring.lock"
-    return held(path, "a benchmark or `vse claims run`", "both would be slower")
+    return hold_lock(path, "a benchmark or `vse claims run`", "both would be slower")
 
 
 @contextmanager
-def held(path: Path, what: str, harm: str = "would write the same files") -> Iterator[None]:
+def hold_lock(path: Path, what: str, harm: str = "would write the same files") -> Iterator[None]:
     """Hold a lock while the context is open; the system frees it when the process dies. A record
     lock, not flock: workers must not keep it when their parent is killed.
 
@@ -57,8 +59,8 @@ def held(path: Path, what: str, harm: str = "would write the same files") -> Ite
     Raises:
         WorkbenchError: another process holds the lock.
     """
-    with written(path):
-        handle = _locked(path, what, harm)
+    with translating_write_errors(path):
+        handle = _open_locked(path, what, harm)
         handle.truncate(0)
         handle.write(f"{os.getpid()}\n")
         handle.flush()
@@ -71,12 +73,12 @@ def held(path: Path, what: str, harm: str = "would write the same files") -> Ite
                 path.parent.rmdir()
 
 
-def _locked(path: Path, what: str, harm: str) -> IO[str]:
+def _open_locked(path: Path, what: str, harm: str) -> IO[str]:
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = open(path, "a+")  # noqa: SIM115 - closing it frees the lock
-            _take(handle, what, harm)
+            _lock_or_refuse(handle, what, harm)
             if os.path.samestat(os.fstat(handle.fileno()), os.stat(path)):
                 return handle
             handle.close()  # of a process that ended just now, and took its file away
@@ -84,7 +86,7 @@ def _locked(path: Path, what: str, harm: str) -> IO[str]:
             continue
 
 
-def _take(handle: IO[str], what: str, harm: str) -> None:
+def _lock_or_refuse(handle: IO[str], what: str, harm: str) -> None:
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

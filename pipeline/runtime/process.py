@@ -74,7 +74,7 @@ def process_number() -> int:
     return int(os.environ[RANK]) if is_launched() else 0
 
 
-def where() -> str:
+def process_note() -> str:
     """In which process something went wrong, where it is not the one that speaks for all."""
     return f" in process {process_number()}" if process_number() else ""
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.rewriting import rewritten
+from pipeline.runtime.rewriting import rewritten_yaml
 from pipeline.runtime.text import Values
-from pipeline.runtime.yaml_text import plain, plain_yaml, read_yaml
+from pipeline.runtime.yaml_text import plain_text, plain_yaml, read_yaml
 
 FindProblems = Callable[[Values], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe without a file: the defaults themselves
@@ -51,11 +51,11 @@ def read_recipe(folder: Path, name: str) -> Recipe:
     names = [item for item in targets if isinstance(item, str)] if isinstance(targets, list) else []
     if names != targets or not all(map(STAGE.fullmatch, names)):
         raise WorkbenchError(
-            f"{path}: {TARGETS} = {shown(targets)}: must be a list of stages",
+            f"{path}: {TARGETS} = {value_text(targets)}: must be a list of stages",
             f"write {TARGETS}: [evaluate@vse]",
         )
     if not (isinstance(more, dict) and all(isinstance(value, dict) for value in more.values())):
-        raise WorkbenchError(f"{path}: {WITH} = {shown(more)}: must be settings by package")
+        raise WorkbenchError(f"{path}: {WITH} = {value_text(more)}: must be settings by package")
     return Recipe(settings, tuple(targets), more)
 
 
@@ -79,7 +79,7 @@ def find_recipe(folder: Path, name: str) -> Path:
     return recipes[name]
 
 
-def applied(
+def with_recipe(
     params: Path,
     defaults: Mapping[str, object],
     changes: Mapping[str, object],
@@ -109,11 +109,11 @@ def applied(
             "with these settings params.yaml would be wrong:\n  " + "\n  ".join(problems),
             "params.yaml was left as it is",
         )
-    text = rewritten(params.read_bytes().decode("utf-8"), values, str(params))
-    return text, list(_differences(before, values))
+    text = rewritten_yaml(params.read_bytes().decode("utf-8"), values, str(params))
+    return text, list(_change_lines(before, values))
 
 
-def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = "") -> Iterator[str]:
+def _change_lines(before: dict[Any, Any], after: dict[Any, Any], prefix: str = "") -> Iterator[str]:
     for key in [*after, *(key for key in before if key not in after)]:
         name = f"{prefix}{key}"
         old = before.get(key, ...)
@@ -122,9 +122,9 @@ def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = ""
             old = dict(enumerate(old))
             new = dict(enumerate(new))
         if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new, f"{name}.")
+            yield from _change_lines(old, new, f"{name}.")
         elif old != new:
-            yield f"{name}: {shown(old)} -> {shown(new)}"
+            yield f"{name}: {value_text(old)} -> {value_text(new)}"
 
 
 def _is_phases(value: object) -> TypeGuard[list[Values]]:
@@ -188,7 +188,7 @@ def leaves(value: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield prefix, value
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """A value of params.yaml as a line of output has it, a long one cut."""
-    text = "(none)" if value is ... else plain(value)
+    text = "(none)" if value is ... else plain_text(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

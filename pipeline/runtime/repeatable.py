@@ -66,7 +66,9 @@ def say_quota(threads: int) -> None:
             say(line)
 
 
-def settle(runtime: "RuntimeConfig", seed: int = 0, compiled: bool = False) -> "torch.device":
+def setup_runtime(
+    runtime: "RuntimeConfig", seed: int = 0, compiled: bool = False
+) -> "torch.device":
     """Set up a process for repeatable results: seeds, threads, device.
 
     Args:

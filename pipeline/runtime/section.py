@@ -151,7 +151,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     @classmethod
-    def whole(cls, values: Mapping[str, object]) -> Self:
+    def validate_complete(cls, values: Mapping[str, object]) -> Self:
         """A section with no key left to its default: what a file of ours says it was made with."""
         lacking = sorted(cls.model_fields.keys() - values.keys())
         if lacking:
@@ -186,7 +186,7 @@ def wrong_whole(key: str, text: str) -> InitErrorDetails:
     return InitErrorDetails(type=_error(WRONG_WHOLE, text), loc=_location(key), input=None)
 
 
-def contradictions(check: Callable[[Any], Iterator[InitErrorDetails]]) -> Any:
+def cross_check(check: Callable[[Any], Iterator[InitErrorDetails]]) -> Any:
     """Decorator: a generator of problems, all reported once every key is right in itself."""
 
     @wraps(check)
@@ -202,7 +202,7 @@ def contradictions(check: Callable[[Any], Iterator[InitErrorDetails]]) -> Any:
 class WeightsSection(Section):
     """Weights of terms that are added up: not all of them are 0."""
 
-    @contradictions
+    @cross_check
     def _some_term_counts(self) -> Iterator[InitErrorDetails]:
         if not any(self.model_dump().values()):
             yield wrong_whole("", "all are 0; at least one term must have another weight")
@@ -248,7 +248,7 @@ class EmbeddingFileConfig(Section):
     features: Name = "features"
     other_ids: Literal["error", "skip"] = "error"
 
-    def unfit(self, switch: str, value: str) -> Iterator[InitErrorDetails]:
+    def path_problems(self, switch: str, value: str) -> Iterator[InitErrorDetails]:
         """Problems of the path, which must be given where a file is read and nowhere else.
 
         Args:
@@ -287,7 +287,7 @@ class ExtractionConfig(Section):
     workers: Count = 1
     shard: Count | None = None
 
-    @contradictions
+    @cross_check
     def _shards_for_all(self) -> Iterator[InitErrorDetails]:
         if self.shard is None and (self.engine != "local" or self.workers > 1):
             yield wrong_value(

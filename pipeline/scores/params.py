@@ -13,7 +13,7 @@ from pipeline.runtime.section import (
     Name,
     Positive,
     Section,
-    contradictions,
+    cross_check,
     not_found,
     wrong_value,
     wrong_whole,
@@ -40,7 +40,7 @@ class AverageConfig(Section):
     weights: list[Positive] | None = None
     normalise: Literal["none", "z"] = "none"
 
-    @contradictions
+    @cross_check
     def _members_and_weights_fit(self) -> Iterator[InitErrorDetails]:
         if not 2 <= len(self.members) <= MOST_MEMBERS:
             yield wrong_value("members", self.members, f"must be 2 to {MOST_MEMBERS} names")
@@ -66,7 +66,7 @@ class RerankConfig(Section):
     second: str
     top: Count = 100
 
-    @contradictions
+    @cross_check
     def _two_models(self) -> Iterator[InitErrorDetails]:
         if self.first == self.second:
             yield wrong_value("second", self.second, "must be another model than first")
@@ -90,7 +90,7 @@ class ExternalConfig(Section):
         names = {key: getattr(self, key) for key in MATRICES}
         return {key: Path(self.folder, name) for key, name in names.items() if name is not None}
 
-    @contradictions
+    @cross_check
     def _one_kind(self) -> Iterator[InitErrorDetails]:
         keys = {
             name for name, value in self if value is not None and name in self.model_fields_set
@@ -105,7 +105,7 @@ class ExternalConfig(Section):
                 "or without val_scores, or images and captions, with or without similarity",
             )
 
-    @contradictions
+    @cross_check
     def _files_are_there(self) -> Iterator[InitErrorDetails]:
         for key, path in self.files.items():
             name = getattr(self, key)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, Section, contradictions, wrong_value
+from pipeline.runtime.section import Count, Section, cross_check, wrong_value
 
 
 class HNSWConfig(Section):
@@ -38,7 +38,7 @@ class SearchConfig(Section):
         """Those of the chosen kind of index; not of flat, which has none."""
         return self.hnsw if self.index == "hnsw" else self.ivf_pq
 
-    @contradictions
+    @cross_check
     def _models_are_those_of_an_index(self) -> Iterator[InitErrorDetails]:
         if self.index == "flat" and self.models:
             yield wrong_value(

@@ -15,7 +15,7 @@ from pipeline.runtime.section import (
     NamesFile,
     PathOrNone,
     Section,
-    contradictions,
+    cross_check,
     not_found,
     one_of,
     some_of,
@@ -25,10 +25,14 @@ from pipeline.sentences.encodings import ENCODINGS
 
 
 class MeanVectorConfig(Section):
+    """The mean of the words' vectors."""
+
     pca: CountOrNone = None
 
 
 class TfIdfConfig(Section):
+    """tf-idf weights of lemmas."""
+
     lemmatiser: Literal["wordnet", "lemminflect", "none"] = "lemminflect"
     wordnet: PathOrNone = None
     stop_words: Annotated[Name, NamesFile(("function_words", "none"))] = "function_words"
@@ -40,7 +44,7 @@ class TfIdfConfig(Section):
         """The folder given for WordNet's files, None where they are to be looked for."""
         return Path(self.wordnet) if self.wordnet else None
 
-    @contradictions
+    @cross_check
     def _files_are_there(self) -> Iterator[InitErrorDetails]:
         named = self.stop_words in ("function_words", "none")
         if not named and not os.path.isfile(self.stop_words):
@@ -52,6 +56,8 @@ class TfIdfConfig(Section):
 
 
 class FisherConfig(Section):
+    """Fisher vectors over mixtures of word vectors."""
+
     mixture: Annotated[str, some_of(("gmm", "lmm", "hglmm"))] = "hglmm"
     centres: Count = 8
     ica: CountOrNone = 32
@@ -65,6 +71,8 @@ class FisherConfig(Section):
 
 
 class TransformerConfig(Section):
+    """The vectors of a pretrained sentence transformer."""
+
     model: Annotated[Name, NamesFile()] = "sentence-transformers/all-MiniLM-L6-v2"
     precision: Literal["fp32", "bf16"] = "fp32"
     batch_size: Count = 32
@@ -85,6 +93,6 @@ class SentencesConfig(Section):
     transformer: TransformerConfig = TransformerConfig()
     file: EmbeddingFileConfig = EmbeddingFileConfig()
 
-    @contradictions
+    @cross_check
     def _file_is_there(self) -> Iterator[InitErrorDetails]:
-        yield from self.file.unfit("encoding", self.encoding)
+        yield from self.file.path_problems("encoding", self.encoding)

@@ -15,7 +15,7 @@ import torch
 
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import atomic_path, fingerprint
-from pipeline.runtime.kernels import kernels
+from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import say
 
 DIGEST_BYTES = 32
@@ -50,7 +50,7 @@ class ResumeFolder:
             "torch": torch.__version__,
             "device": device.type,
             "threads": threads,
-            "kernels": kernels(),
+            "kernels": loaded_kernels(),
         }
         # digests by what they are of, to say in which way two processes differ
         self.digests = {what: fingerprint(value=value) for what, value in decides.items()}

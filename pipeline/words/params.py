@@ -13,7 +13,7 @@ from pipeline.runtime.section import (
     Natural,
     PathOrNone,
     Section,
-    contradictions,
+    cross_check,
     not_found,
     wrong_value,
 )
@@ -52,7 +52,7 @@ class VocabularyConfig(Section):
         """Width of the word vectors where this section decides it, None where a file does."""
         return self.dim if self.source == "train" else None
 
-    @contradictions
+    @cross_check
     def _vectors_fit_the_source(self) -> Iterator[InitErrorDetails]:
         if self.source == "train":
             if self.vectors is not None:

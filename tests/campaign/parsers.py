@@ -30,7 +30,8 @@ from models.backbone.weights import read_state_dict
 from pipeline.arrays.ids import text_ids
 from pipeline.dataset.rows import RowFormat, find_columns, read_rows
 from pipeline.dataset.tar import DamagedTar, read_members
-from pipeline.embeddings.source import Wanted, open_source
+from pipeline.embeddings.imports import Wanted
+from pipeline.embeddings.source import open_source
 from pipeline.phrases.entities import read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
@@ -47,8 +48,8 @@ from pipeline.readers import (
 )
 from pipeline.readers.shapes.world import load_world
 from pipeline.regions.imports.butd_h5 import ButdRegions
-from pipeline.regions.imports.source import ImportCorpus
 from pipeline.regions.imports.tsv import TsvRegions
+from pipeline.regions.source import ImportCorpus
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import parse_settings
 from pipeline.runtime.section import EmbeddingFileConfig

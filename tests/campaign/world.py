@@ -21,8 +21,8 @@ import numpy as np
 from dvc.parsing import DataResolver
 from dvc_objects.fs.local import LocalFileSystem
 
-from models.base.registry import model_names
 from models.phrases.models import PHRASE_MODELS
+from models.registry import model_names
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import SOURCES

@@ -103,7 +103,7 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
     with picture(path, 7.0, 2.5 * rows) as drawn:
         every = drawn.subplots(rows, 1, sharex=True)
         upper, middle, *others = every
-        _losses(upper, curve)
+        _plot_losses(upper, curve)
         middle.plot(curve.epochs, curve.rsum, "o-", markersize=3, color=FAINT)
         epoch, rsum = curve.best
         middle.plot(epoch, rsum, "o", color=TRUE, label=f"kept: epoch {epoch:g}, rsum {rsum:.1f}")
@@ -124,7 +124,7 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
         drawn.suptitle(f"Training of {name}")
 
 
-def _losses(axes: Axes, curve: Curve) -> None:
+def _plot_losses(axes: Axes, curve: Curve) -> None:
     """A line for each phase, broken where others come between: their losses are different sums."""
     for number, name in enumerate(dict.fromkeys(curve.phases)):
         loss = np.where(np.array(curve.phases) == name, curve.loss, np.nan)

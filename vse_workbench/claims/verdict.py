@@ -100,7 +100,7 @@ def open_sides(word: str, mean: float, region: Region) -> set[int]:
     difference, a better second one lowers it.
 
     Args:
-        word: of `decided`.
+        word: of `verdict_word`.
         mean: of the differences.
         region: what the claim says of the mean.
 

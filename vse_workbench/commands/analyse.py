@@ -81,7 +81,7 @@ def runs_by_label(options: tuple[str, ...], own: str) -> dict[str, str]:
     Raises:
         WorkbenchError: another form, or a label used twice.
     """
-    runs = dict[str, str]()
+    runs: dict[str, str] = {}
     for option in options:
         label, _, run = option.partition("=")
         if not (label.strip() and run) or label in (own, subjects.FEATURES, *runs):

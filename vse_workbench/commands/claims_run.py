@@ -3,7 +3,7 @@
 import click
 
 from pipeline.runtime.errors import counted
-from pipeline.runtime.lock import measuring
+from pipeline.runtime.lock import measuring_lock
 from pipeline.runtime.process import say
 from stages.common import command
 from vse_workbench.claims.queue import (
@@ -32,7 +32,7 @@ def main(names: tuple[str, ...], processes: int, carry: bool) -> None:
     Example: vse claims run --processes 2 knn_sum
     """
     ledger, kept, named = read_claims(names)
-    with measuring():
+    with measuring_lock():
         commit = committed_head()
         planner = Planner(ledger)
         keys = frozenset(plan.key for plan in planner.plans(ledger.claims))

@@ -46,7 +46,6 @@ def main(
     runs_b = load_runs(b, model, criteria[1])
     first = [*runs_a.values()]
     second = [*runs_b.values()]
-    draw = (resamples, CONFIDENCE, SEED)
     several = len(first) + len(second) > 2
     if several and list(runs_a) != list(runs_b):
         raise WorkbenchError(
@@ -54,9 +53,9 @@ def main(
             "name the same seeds of both, or files of the same names",
         )
     if several:
-        differences = differences_over_seeds(first, second, *draw)
+        differences = differences_over_seeds(first, second, resamples, CONFIDENCE, SEED)
     else:
-        differences = paired_differences(first[0], second[0], *draw)
+        differences = paired_differences(first[0], second[0], resamples, CONFIDENCE, SEED)
     text = conclusion(differences)
     if as_json:
         figures = [asdict(figure) | {"better": figure.better or None} for figure in differences]

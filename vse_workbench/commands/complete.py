@@ -7,8 +7,8 @@ import click
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
-from pipeline.runtime.recipes import merge, shown
-from pipeline.runtime.rewriting import rewritten
+from pipeline.runtime.recipes import merge, value_text
+from pipeline.runtime.rewriting import rewritten_yaml
 from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import UNDO, read_yaml
 from stages.common import command
@@ -27,7 +27,7 @@ def main() -> None:
     params = Path("params.yaml")
     values, lines = with_every_key(read_yaml(params), default_values())
     if lines:
-        write_text(params, rewritten(params.read_bytes().decode("utf-8"), values, str(params)))
+        write_text(params, rewritten_yaml(params.read_bytes().decode("utf-8"), values, str(params)))
     click.echo("\n".join(lines) or f"{params} has every key")
     problems = list(find_problems(values))
     if problems:
@@ -49,12 +49,12 @@ def with_every_key(values: Values, defaults: Values) -> tuple[Values, list[str]]
         if before.get(section, ...) is None and isinstance(defaults[section], dict):
             before[section] = {}  # written without keys
     whole = merge(defaults, before) | {name: before[name] for name in NAMED if name in before}
-    return whole, list(_inserted(before, whole))
+    return whole, list(_inserted_lines(before, whole))
 
 
-def _inserted(before: Values, after: Mapping[str, object], at: str = "") -> Iterator[str]:
+def _inserted_lines(before: Values, after: Mapping[str, object], at: str = "") -> Iterator[str]:
     for name, value in after.items():
         if isinstance(value, Mapping) and value:
-            yield from _inserted(before.get(name, {}), value, f"{at}{name}.")
+            yield from _inserted_lines(before.get(name, {}), value, f"{at}{name}.")
         elif name not in before:
-            yield f"{at}{name} = {shown(value)}: inserted"
+            yield f"{at}{name} = {value_text(value)}: inserted"

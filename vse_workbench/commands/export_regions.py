@@ -6,7 +6,7 @@ import click
 
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.inputs.regions import open_regions
-from pipeline.regions.imports.export import export_scan, export_tsv
+from pipeline.regions.export import export_scan, export_tsv
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from stages.common import command, existing, target
@@ -28,7 +28,7 @@ def main(file: Path, kind: str, output: Path) -> None:
         written = [export_tsv(regions, output)]
     else:
         tables = stage_paths("extract_region_features", ("images", "captions"))
-        corpus = load_images(tables["images"]), load_captions(tables["captions"])
-        written = export_scan(regions, *corpus, output)
+        images = load_images(tables["images"])
+        written = export_scan(regions, images, load_captions(tables["captions"]), output)
     for path in written:
         say(f"written: {path}, {path.stat().st_size:,} bytes")

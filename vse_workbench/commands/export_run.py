@@ -43,9 +43,9 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
     chosen = Criterion(criterion, **params.inference.model_dump(exclude={"criteria"}))
     pairs = None
     if params.corpus.positives != "none" and split == "test":
-        ids = scores.image_ids, scores.caption_ids
         table = read_table(files["relevance"], RELEVANCE)
-        pairs = relevance_of(params.corpus.positives, table, *ids)
+        name_of_list = params.corpus.positives
+        pairs = relevance_of(name_of_list, table, scores.image_ids, scores.caption_ids)
     tag = name if criterion == "naive" else f"{name}+{criterion}"
     for way in DIRECTIONS:
         run = output / f"{tag}.{way}.run"

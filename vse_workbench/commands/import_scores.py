@@ -57,11 +57,13 @@ def main(
     ranked = params.inference.model_copy(update={"criteria": list(criteria) or ["naive"]})
     chosen = params.model_copy(update={"inference": ranked})
     with TemporaryDirectory() as folder:
-        pair = [Path(folder) / f"{name}{ending}" for ending in (".json", ".h5")]
+        metrics = Path(folder) / f"{name}.json"
+        ranks = Path(folder) / f"{name}.h5"
         relevance = paths["images"].parent / "relevance.parquet"
-        scored = read_scores(output, "test"), GroupFile(output).attributes
-        evaluated(*scored, relevance, pair[0], pair[1], chosen, has_page=False)
-        click.echo("\n".join(described(read_results(pair[:1], pair[1:]), params.corpus_name)))
+        scores = read_scores(output, "test")
+        source = GroupFile(output).attributes
+        evaluated(scores, source, relevance, metrics, ranks, chosen, has_page=False)
+        click.echo("\n".join(described(read_results([metrics], [ranks]), params.corpus_name)))
 
 
 def paths_by_key(

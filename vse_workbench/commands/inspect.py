@@ -59,7 +59,7 @@ def main(
         checked = counted(inspection.verify_file(file), "dataset")
         click.echo(f"{file}: header and {checked} checked by SHA-256")
     if row is not None and picture is not None:
-        draw(file, row, picture)
+        draw_image(file, row, picture)
     elif row is not None:
         click.echo("\n".join(inspection.describe_row(file, row)))
     if query is not None:
@@ -88,7 +88,7 @@ def check_id(file: FeatureFile | GroupFile, name: str) -> None:
         )
 
 
-def draw(path: Path, name: str, picture: Path) -> None:
+def draw_image(path: Path, name: str, picture: Path) -> None:
     """Write the image of an id, which the images table of dvc.yaml names, with its regions.
 
     Args:

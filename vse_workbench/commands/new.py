@@ -9,7 +9,7 @@ import click
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
 from models.ranking import LOSSES
-from models.registry import model_names
+from models.registry import class_name, load_model, model_file, model_names
 from pipeline.dataset import READERS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.metrics import FILES as METRICS
@@ -52,18 +52,18 @@ def main(kind: str, name: str, like: str | None) -> None:
         raise WorkbenchError(
             f"name {name!r}: allowed are lower case letters, digits and _, a letter first"
         )
-    texts, use = _model(name, like or "vse") if kind == MODEL else _entry(kind, name, like)
+    texts, use = _new_model(name, like or "vse") if kind == MODEL else _new_entry(kind, name, like)
     for path, text in texts.items():
         write_text(path, text)
     click.echo("\n".join([*(f"written: {path}" for path in texts), f"use it: {use}"]))
     places = list(texts)
     if kind == MODEL:
-        places = [f"models/{name}", GRAPH, PARAMS]
+        places = [_shared_folder(places), GRAPH, PARAMS]
         click.echo(f"its run also writes, for git: metrics/{name}.json data/curves/{name}.tsv")
     click.echo(f"queued runs have only what git tracks: git add {' '.join(places)}")
 
 
-def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]:
+def _new_entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]:
     """The new file of a registry by its path, and how it is used."""
     registry, simplest, use = KINDS[kind]
     if name in registry:
@@ -85,34 +85,49 @@ def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]
     return {path.as_posix(): text}, use.format(name)
 
 
-def _model(name: str, like: str) -> tuple[dict[str, str], str]:
+def _new_model(name: str, like: str) -> tuple[dict[str, str], str]:
     """The new files of a model, dvc.yaml and params.yaml by path, and how it is used."""
     if like not in model_names():
         raise WorkbenchError(f"--like {like!r}: models are {listing(model_names())}")
-    if name in whole_type().model_fields or (ROOT / "models" / name).exists():
+    if name in whole_type().model_fields or name in model_names():
         raise WorkbenchError(f"{name!r} is a model or a section of {PARAMS} already")
-    texts = {
-        f"models/{name}/{file.name}": file.read_text(encoding="utf-8")
-        .replace(f"models.{like}.", f"models.{name}.")
-        .replace(f'"{like}"', f'"{name}"')
-        for file in sorted((ROOT / "models" / like).glob("*.py"))
-    }
+    camel = "".join(word.capitalize() for word in name.split("_"))
+    texts = {}
+    for file in _sources_of(like):
+        text = file.read_text(encoding="utf-8")
+        text = text.replace(f"models.{like}.", f"models.{name}.").replace(f"`{like}`", f"`{name}`")
+        # VSE and VSEConfig, as whole words: titles and citations keep theirs
+        text = re.sub(rf"\b{class_name(like)}(?=Config\b|[(:.])", camel, text)
+        place = file.relative_to(ROOT / "models").as_posix()
+        texts[f"models/{place.replace(like, name, 1)}"] = text.replace(f'"{like}"', f'"{name}"')
     graph, params = (Path(path).read_text(encoding="utf-8") for path in (GRAPH, PARAMS))
-    item = _block(graph, f"      {like}:", GRAPH)
+    item = _mapping_lines(graph, f"      {like}:", GRAPH)
     lists = ["score", "train"]
     graph = graph.replace(item, item + item.replace(f"      {like}:", f"      {name}:", 1), 1)
-    if f"models/{name}/attention.py" in texts:
+    if load_model(like).attends():
         graph = graph.replace("    foreach: [dp_rnn, ", f"    foreach: [{name}, dp_rnn, ", 1)
         lists.append("record_attention")
     outs = "".join(f"{CODE}/{stage}@{name},\n      " for stage in lists)
     texts[GRAPH] = graph.replace("    outs: [", f"    outs: [{outs}", 1)  # those of check_params
-    section = _block(params, f"{like}:", PARAMS)
+    section = _mapping_lines(params, f"{like}:", PARAMS)
     both = section.rstrip("\n") + f"\n\n{section.replace(like, name, 1)}"
     texts[PARAMS] = params.replace(section, both, 1)
     return texts, f"dvc repro evaluate@{name}"
 
 
-def _block(text: str, head: str, path: str) -> str:
+def _sources_of(name: str) -> list[Path]:
+    """The files of a model: one, or those of its folder."""
+    file = model_file(name)
+    return [file] if file.parent.name == "models" else sorted(file.parent.glob("*.py"))
+
+
+def _shared_folder(places: list[str]) -> str:
+    """The file or the folder of a new model, for git."""
+    own = [place for place in places if place.startswith("models/")]
+    return own[0] if len(own) == 1 else Path(own[0]).parent.as_posix()
+
+
+def _mapping_lines(text: str, head: str, path: str) -> str:
     """The lines of a mapping that begins with a line `head`; WorkbenchError where there is none."""
     indent = len(head) - len(head.lstrip())
     match = re.search(rf"^{re.escape(head)}[^\n]*\n(?: {{{indent + 1},}}[^\n]*\n)*", text, re.M)

@@ -19,8 +19,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from models.backbone.file import ImageNetwork, read_network
 from models.backbone.image_cnn import crops_of, pixels_of
+from models.backbone.network import ImageNetwork, read_network
 from models.base import Model
 from models.layers.sets import GPO
 from models.registry import load_model
@@ -28,9 +28,9 @@ from pipeline.inputs.split import Words
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 from pipeline.runtime.process import say
+from pipeline.runtime.text import Values
 from pipeline.storage.checkpoint import Checkpoint
 from vse_workbench.search.embedder import Files
-from pipeline.runtime.text import Values
 
 BATCHES = (1, 3, 8)  # batch sizes at which a network is compared
 LENGTHS = (1, 2, 5, 12, 40)  # and words of the longest caption
@@ -196,9 +196,7 @@ class CropFeatures(nn.Module):
         return torch.stack(views).mean(0)
 
 
-def write_networks(
-    folder: Path, sides: dict[str, Traced], files: Files, sizes: Any
-) -> Values:
+def write_networks(folder: Path, sides: dict[str, Traced], files: Files, sizes: Any) -> Values:
     """Export both sides, and the image network if the images' side has none. A model whose features
     come from a file gets none.
 

@@ -226,7 +226,7 @@ class QueryEmbedder:
             from models.detector.queries import region_finder
 
             return region_finder(self.data.images.file, self.files["detector"], self.device)
-        from models.backbone.queries import feature_extractor
+        from models.backbone.extraction import feature_extractor
 
         return feature_extractor(self.files["image_network"], self.data.images.file, self.device)
 

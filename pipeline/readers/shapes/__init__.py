@@ -22,7 +22,7 @@ from pipeline.readers.shapes.relations import Box
 from pipeline.readers.shapes.scenes import Scene, make_scenes
 from pipeline.readers.shapes.spelling import misspell
 from pipeline.readers.shapes.world import World, load_world
-from pipeline.runtime.disk import written
+from pipeline.runtime.disk import translating_write_errors
 
 BOXES = True
 JPEG_QUALITY = 92
@@ -73,7 +73,7 @@ def render(
     # beside the image of an earlier run, which stays until this one is whole; the folder is brought
     # to the disk once, by the stage
     temporary = path.with_name(f".{path.name}.part")
-    with written(path, temporary, len(content.getbuffer())):
+    with translating_write_errors(path, temporary, len(content.getbuffer())):
         try:
             temporary.write_bytes(content.getbuffer())
             os.replace(temporary, path)

@@ -12,8 +12,8 @@ from PIL import Image
 from rankings import rsum_of
 from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
 
-from models.backbone.file import read_network, write_network
 from models.backbone.image_cnn import pixel_source
+from models.backbone.network import read_network, write_network
 from models.base.scoring import score_vectors
 from models.two_branch.network import TwoBranch, build
 from models.two_branch.queries import queries

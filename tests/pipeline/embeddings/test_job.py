@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.arrays import file
-from pipeline.embeddings.job import import_job
-from pipeline.embeddings.source import Wanted
+from pipeline.embeddings.imports import Wanted
+from pipeline.embeddings.imports.file import import_job
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.section import VECTOR_FILES, EmbeddingFileConfig

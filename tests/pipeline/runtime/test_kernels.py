@@ -11,11 +11,11 @@ from pipeline.runtime.kernels import (
     CHOSEN_BY,
     NATIVE,
     PORTABLE,
-    configured,
+    configured_kernels,
     fix_kernels,
     has_avx2,
-    kernels,
-    notes,
+    kernel_notes,
+    loaded_kernels,
 )
 
 PRODUCT = """
@@ -58,9 +58,9 @@ def test_variables_of_the_shell_are_dropped(tmp_path, flags, has, choice):
 
 def test_what_is_told(tmp_path):
     old, new = written(tmp_path, "sse2"), written(tmp_path / "..", None)
-    assert notes([], "native", old) == []
-    assert len(notes([], "portable", old)) == 1
-    (line,) = notes(["MKL_CBWR=SSE2"], "native", new)
+    assert kernel_notes([], "native", old) == []
+    assert len(kernel_notes([], "portable", old)) == 1
+    (line,) = kernel_notes(["MKL_CBWR=SSE2"], "native", new)
     assert line.startswith("MKL_CBWR=SSE2 of the environment is not used")
 
 
@@ -78,8 +78,8 @@ def test_what_is_told(tmp_path):
 )
 def test_params_choose(tmp_path, text, expected):
     (tmp_path / "params.yaml").write_text(text)
-    assert configured(tmp_path / "params.yaml") == expected
-    assert configured(tmp_path / "none.yaml") == "portable"
+    assert configured_kernels(tmp_path / "params.yaml") == expected
+    assert configured_kernels(tmp_path / "none.yaml") == "portable"
 
 
 @pytest.mark.skipif(not has_avx2(), reason="the processor has no AVX2")
@@ -104,8 +104,8 @@ def test_a_stage_computes_with_what_was_chosen(tmp_path):
 
 
 def test_what_was_chosen_is_part_of_what_unfinished_work_is_known_by(monkeypatch):
-    told = kernels()
+    told = loaded_kernels()
     assert any(name.startswith("openblas ") for name in told)
-    assert told == kernels()
+    assert told == loaded_kernels()
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
-    assert told != kernels()
+    assert told != loaded_kernels()

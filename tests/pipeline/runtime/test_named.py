@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipeline.runtime.named as module
-from pipeline.runtime.named import digests, link_files, named_files
+from pipeline.runtime.named import link_files, named_digests, named_files
 from pipeline.runtime.section import Name, NamesFile, PathOrNone, Section, Weights
 from stages.params import whole_type
 
@@ -135,21 +135,21 @@ def test_a_digest_is_that_of_the_content_and_read_once(outside, monkeypatch):
     real = module.sha256_file
     monkeypatch.setattr(module, "sha256_file", lambda path: read.append(path) or real(path))
     files = {"x.path": str(outside / "a.npy"), "regions.path": str(outside)}
-    found = digests(files, memory)
+    found = named_digests(files, memory)
     assert found["x.path"] == hashlib.sha256(b"a").hexdigest()
     assert len(read) == 2
-    assert digests(files, memory) == found
+    assert named_digests(files, memory) == found
     assert len(read) == 2
     memory.write_text("{")
-    assert digests(files, memory) == found
+    assert named_digests(files, memory) == found
     other = outside / "deep" / "b [1].npy"
     other.write_text("c")
     os.utime(other, ns=(1, 1))
-    changed = digests(files, memory)
+    changed = named_digests(files, memory)
     assert changed["x.path"] == found["x.path"]
     assert changed["regions.path"] != found["regions.path"]
     other.rename(outside / "deep" / "renamed.npy")
-    assert digests(files, memory)["regions.path"] != changed["regions.path"]
+    assert named_digests(files, memory)["regions.path"] != changed["regions.path"]
 
 
 def test_a_folder_that_was_not_meant_is_refused(outside, monkeypatch):

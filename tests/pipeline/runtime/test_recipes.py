@@ -10,12 +10,12 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import LOCALISING, stage_items
 from pipeline.runtime.recipes import (
     TARGETS,
-    applied,
     find_recipe,
     leaves,
     merge,
     parse_settings,
     read_recipe,
+    with_recipe,
 )
 from pipeline.runtime.yaml_text import plain_yaml
 from stages.params import default_values, find_problems
@@ -63,7 +63,7 @@ def alone(paths):
     with chdir(ROOT):
         for name in RECIPES:
             changes = with_paths(READ[name].settings, paths)
-            found[name] = applied(ROOT / "params.yaml", DEFAULT_VALUES, changes, find_problems)
+            found[name] = with_recipe(ROOT / "params.yaml", DEFAULT_VALUES, changes, find_problems)
     return found
 
 
@@ -84,7 +84,7 @@ def test_after_other_recipes_it_is_as_if_applied_alone(alone, paths, tmp_path):
     params.write_text(alone[RECIPES[-1]][0])
     for name in RECIPES:
         changes = with_paths(READ[name].settings, paths)
-        params.write_text(applied(params, DEFAULT_VALUES, changes, find_problems)[0])
+        params.write_text(with_recipe(params, DEFAULT_VALUES, changes, find_problems)[0])
         assert params.read_text() == alone[name][0], name
 
 
@@ -106,7 +106,7 @@ def test_of_a_changed_params_yaml_comments_and_the_machine_s_settings_are_kept(a
     params = tmp_path / "params.yaml"
     params.write_text(OF_THE_USER)
     changes = READ["vse_2019_flickr30k"].settings
-    text, lines = applied(params, DEFAULT_VALUES, changes, find_problems)
+    text, lines = with_recipe(params, DEFAULT_VALUES, changes, find_problems)
     own = {"runtime": {"threads": 5}}
     assert plain_yaml(text, "") == merge(plain_yaml(alone["vse_2019_flickr30k"][0], ""), own)
     assert text.startswith("# my own comment\nloss: ")
@@ -122,8 +122,8 @@ def test_the_defaults_bring_every_byte_of_the_repository_back(tmp_path, alone):
     params = tmp_path / "params.yaml"
     text = alone["photographs"][0].replace("  threads: 2 ", "  threads: 3 ")
     params.write_text(text)
-    assert "threads: 3" in applied(params, DEFAULT_VALUES, {}, find_problems)[0]
-    text, lines = applied(params, DEFAULT_VALUES, DEFAULT_VALUES, find_problems)
+    assert "threads: 3" in with_recipe(params, DEFAULT_VALUES, {}, find_problems)[0]
+    text, lines = with_recipe(params, DEFAULT_VALUES, DEFAULT_VALUES, find_problems)
     assert text == (ROOT / "params.yaml").read_text()
     assert "runtime.threads: 3 -> 2" in lines
 
@@ -160,7 +160,7 @@ def test_what_dvc_exp_run_sets_is_all_that_it_changes(recipe, alone, tmp_path):
 def test_a_wrong_runtime_is_named_and_not_replaced(runtime, tmp_path):
     params = tmp_path / "params.yaml"
     params.write_text(f"runtime: {runtime}\n")
-    assert "runtime" in refusal(applied, params, DEFAULT_VALUES, {}, find_problems)
+    assert "runtime" in refusal(with_recipe, params, DEFAULT_VALUES, {}, find_problems)
 
 
 # What a recipe may leave out: paths, what changes no result, what other datasets and sources read.
@@ -300,7 +300,7 @@ def test_unknown_recipe_lists_those_there_are():
 )
 def test_wrong_changes_are_refused(changes, words):
     with pytest.raises(WorkbenchError, match=words):
-        applied(ROOT / "params.yaml", DEFAULT_VALUES, changes, find_problems)
+        with_recipe(ROOT / "params.yaml", DEFAULT_VALUES, changes, find_problems)
 
 
 def test_settings_are_nested_yaml():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.rewriting import rewritten
+from pipeline.runtime.rewriting import rewritten_yaml
 from pipeline.runtime.yaml_text import read_yaml
 
 TEXT = (ROOT / "params.yaml").read_text()
@@ -48,7 +48,7 @@ def test_a_changed_value_changes_its_line_alone():
     for path in PATHS[::30]:
         if isinstance(holder(VALUES, path)[path[-1]], dict) or path[-1] == "phases":
             continue
-        made = rewritten(TEXT, with_value(path, 12345), "p").splitlines()
+        made = rewritten_yaml(TEXT, with_value(path, 12345), "p").splitlines()
         old = TEXT.splitlines()
         place = next(n for n, line in enumerate(made) if line != old[n])
         items = len(old) - len(made)  # of a list
@@ -59,7 +59,7 @@ def test_a_changed_value_changes_its_line_alone():
         else:  # of a mapping in braces, whose line it is
             assert name == path[-2]
             assert comments(made[place]) == comments(old[place])
-        assert rewritten("\n".join(made) + "\n", VALUES, "p") == TEXT, path
+        assert rewritten_yaml("\n".join(made) + "\n", VALUES, "p") == TEXT, path
 
 
 @settings(max_examples=5)
@@ -71,11 +71,11 @@ def test_whatever_is_missing_comes_back(paths):
         for name in path[:-1]:
             node = node.get(name, {})
         node.pop(path[-1], None)
-    text = rewritten(TEXT, values, "p")
+    text = rewritten_yaml(TEXT, values, "p")
     assert load(text) == values
-    again = rewritten(text, VALUES, "p")
+    again = rewritten_yaml(text, VALUES, "p")
     assert load(again) == VALUES
-    assert rewritten(again, VALUES, "p") == again
+    assert rewritten_yaml(again, VALUES, "p") == again
     there = iter(comments(TEXT))
     assert all(comment in there for comment in comments(text))  # in the same order
 
@@ -89,16 +89,16 @@ def test_a_removed_key_takes_its_comments_with_it():
         "  d: 2 # two\n",
     )
     text, end = head + a + b + c + d + "\n# end\n", "\n# end\n"
-    assert rewritten(text, {"b": {"c": 1}}, "p") == head + b + c + end
-    assert rewritten(text, {"a": 1, "b": {"d": 2}}, "p") == head + a + b + d + end
-    assert rewritten(text, {"a": 1}, "p") == head + a + end
+    assert rewritten_yaml(text, {"b": {"c": 1}}, "p") == head + b + c + end
+    assert rewritten_yaml(text, {"a": 1, "b": {"d": 2}}, "p") == head + a + b + d + end
+    assert rewritten_yaml(text, {"a": 1}, "p") == head + a + end
 
 
 def test_a_new_key_stands_behind_the_one_before_it():
     text = "# of a\na: 1\n\n# of b\nb:\n    # of d\n    d: 2\n    # the end\n\n# of e\ne: 3\n"
     section = {"c": [1, [2]], "d": 2, "x": {"y": True}}
     values = {"a": 1, "n": None, "m": 0, "b": section, "e": 3, "z": "s", "s": {"t": 1}}
-    assert rewritten(text, values, "p") == (
+    assert rewritten_yaml(text, values, "p") == (
         "# of a\na: 1\nn:\nm: 0\n\n# of b\nb:\n    c:\n    - 1\n    - - 2\n    # of d\n    d: 2\n"
         "    x:\n      y: true\n    # the end\n\n# of e\ne: 3\nz: s\n\ns:\n  t: 1\n"
     )
@@ -106,19 +106,19 @@ def test_a_new_key_stands_behind_the_one_before_it():
 
 def test_what_stands_in_braces_stays_there():
     text = "# a\na: {b: 1, c: {d: 2}}  # of a\n\n# e\ne: 1\n"
-    made = rewritten(text, {"a": {"b": 1, "c": {"d": [3], "x": 0.5}}, "e": 1}, "p")
+    made = rewritten_yaml(text, {"a": {"b": 1, "c": {"d": [3], "x": 0.5}}, "e": 1}, "p")
     assert made == "# a\na: {b: 1, c: {d: [3], x: 0.5}}  # of a\n\n# e\ne: 1\n"
     wide = {"b": 1, "c": {"d": "x" * 99}}
-    made = rewritten(text, {"a": wide, "e": 1}, "p")
+    made = rewritten_yaml(text, {"a": wide, "e": 1}, "p")
     assert made == f"# a\na:  # of a\n  b: 1\n  c:\n    d: {'x' * 99}\n\n# e\ne: 1\n"
-    assert rewritten("{a: 1}\n", {"a": 2, "b": 3}, "p") == "a: 2\nb: 3\n"
+    assert rewritten_yaml("{a: 1}\n", {"a": 2, "b": 3}, "p") == "a: 2\nb: 3\n"
 
 
 @pytest.mark.parametrize("old", ["[a, b]", "\n  - a\n  - {b: 1}", "null", "3", "{}", "{x: 1}"])
 @pytest.mark.parametrize("new", [["c"], [{"d": {"e": 1}}], None, 3, {}, {"y": {"z": 2}}])
 def test_any_value_for_any_other(old, new):
     text = f"# of a\na: {old}\n\n# of b\nb: 1\n"
-    made = rewritten(text, {"a": new, "b": 1}, "p")
+    made = rewritten_yaml(text, {"a": new, "b": 1}, "p")
     assert load(made) == {"a": new, "b": 1}
     assert made.startswith("# of a\na:")
     assert made.endswith("\n\n# of b\nb: 1\n")
@@ -128,14 +128,14 @@ def test_any_value_for_any_other(old, new):
 @pytest.mark.parametrize("last", [True, False])
 def test_ends_of_lines_are_kept(end, last):
     text = end.join(["seed: 1", "vse:", "  dim: 2"]) + (end if last else "")
-    made = rewritten(text, {"seed": 1, "vse": {"dim": 2, "hidden": 3}, "last": 4}, "p")
+    made = rewritten_yaml(text, {"seed": 1, "vse": {"dim": 2, "hidden": 3}, "last": 4}, "p")
     assert made == end.join(["seed: 1", "vse:", "  dim: 2", "  hidden: 3", "last: 4", ""])
 
 
 @pytest.mark.parametrize("text", ["a: &b\n  dim: 1\nvse: *b\n", "a: {dim: 1}\n? vse\n: dim: 1\n"])
 def test_forms_that_cannot_be_changed_are_named(text):
     with pytest.raises(WorkbenchError, match="p: its form") as caught:
-        rewritten(text, {"a": {"dim": 1}, "vse": {"dim": 7}}, "p")
+        rewritten_yaml(text, {"a": {"dim": 1}, "vse": {"dim": 7}}, "p")
     assert "run this again" in str(caught.value)
 
 
@@ -163,4 +163,4 @@ def test_any_file_says_what_it_should_or_is_refused(tmp_path_factory, before, af
     with file.open("w") as out:
         YAML().dump(before, out)
     with suppress(WorkbenchError):
-        assert load(rewritten(file.read_text(), after, "p")) == after
+        assert load(rewritten_yaml(file.read_text(), after, "p")) == after

@@ -44,8 +44,9 @@ def test_what_is_copied_passes_check_params(clone):
     assert "??" not in clone.run("git", "status", "--porcelain", "--untracked-files=all")
     clone.run(*CHECK)
     lists = clone.folder / "data/.checks/code"
-    assert "models/mine/network.py " in (lists / "train@mine").read_text()
-    assert "models/mine/attention.py " in (lists / "record_attention@mine").read_text()
+    assert "models/mine.py " in (lists / "train@mine").read_text()
+    assert "models/mine.py " in (lists / "record_attention@mine").read_text()
+    assert "class Mine(Model)" in (clone.folder / "models/mine.py").read_text()
     assert "metrics/mine_metric.py " in (lists / "evaluate").read_text()
     script = "from pipeline.evaluation.columns import METRICS; from models.ranking import LOSSES; "
     script += "print([m.name for m in METRICS], LOSSES.load('mine_loss').__name__)"

@@ -7,8 +7,8 @@ from scene_reading import MEANING, NUMBERS, RAW
 from pipeline.corpus.tokens import tokenise
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.dataset.source import Options
+from pipeline.phrases.read import read_world
 from pipeline.phrases.tables import distinct_regions
-from pipeline.phrases.world import read_world
 from pipeline.readers.shapes import read, scenes_of, world_of
 from pipeline.readers.shapes.drawing import box
 from stages.params import load_params

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from models.backbone.network import BackboneError
-from models.detector.c4 import MEAN
-from models.detector.c4.proposals import RATIOS, SCALES
+from models.detector.c4 import MEAN, RATIOS, SCALES
 
 ANCHORS = len(RATIOS) * len(SCALES)
 RPN = "proposal_generator.rpn_head."
@@ -90,7 +89,8 @@ def _by_ratio(value: Tensor) -> Tensor:
 
 def _blocks(state: Mapping[str, Tensor], stage: str) -> int:
     pattern = re.compile(re.escape(stage) + r"\.(\d{1,2})\.")  # no network has a hundred
-    return max((int(m[1]) + 1 for name in state if (m := pattern.match(name))), default=0)
+    numbers = [int(match[1]) for match in map(pattern.match, state) if match]
+    return max(numbers, default=-1) + 1
 
 
 def _rows(state: Mapping[str, Tensor], name: str, otherwise: int) -> int:
@@ -98,6 +98,7 @@ def _rows(state: Mapping[str, Tensor], name: str, otherwise: int) -> int:
 
 
 def _check_pixels(state: Mapping[str, Tensor]) -> None:
+    """Refuse weights that were trained on pixels normalised otherwise than the paper's."""
     for name, wanted in {"pixel_mean": MEAN, "pixel_std": (1.0, 1.0, 1.0)}.items():
         values = state[name].flatten().tolist() if name in state else list(wanted)
         if len(values) != 3 or not all(

@@ -19,7 +19,18 @@ SCAN_CAPTIONS = 5  # a constant of SCAN's code: fewer rows than captions mean fi
 
 
 def export_tsv(file: FeatureFile, folder: Path) -> Path:
-    """Write regions.tsv, all images in the file's order; image_id is the corpus's own."""
+    """Write regions.tsv, all images in the file's order; image_id is the corpus's own.
+
+    Args:
+        file: of regions.
+        folder: in which it is written.
+
+    Returns:
+        The path of regions.tsv.
+
+    Raises:
+        WorkbenchError: where the regions have no boxes.
+    """
     if not has_boxes(file):
         raise WorkbenchError(
             f"{file.path}: its regions have no boxes, which the TSV needs",
@@ -40,8 +51,21 @@ def export_tsv(file: FeatureFile, folder: Path) -> Path:
 def export_scan(
     file: FeatureFile, images: pd.DataFrame, captions: pd.DataFrame, folder: Path
 ) -> list[Path]:
-    """Write {train,dev,test}_ims.npy (N, R, D) float32, _caps.txt and _ids.txt; the arrays' paths.
-    A row per image where every image of a split has five captions, else a row per caption."""
+    """Write {train,dev,test}_ims.npy (N, R, D) float32, _caps.txt and _ids.txt.
+
+    Args:
+        file: of regions.
+        images: table of the corpus's images.
+        captions: table of the corpus's captions.
+        folder: in which they are written.
+
+    Returns:
+        The paths of the arrays. They have a row for each image where every image of a split has
+        five captions, else a row for each caption.
+
+    Raises:
+        WorkbenchError: for images without a row in the file of regions.
+    """
     return [
         _export_split(file, in_split(images, split), in_split(captions, split), folder, split)
         for split in SPLITS
@@ -51,8 +75,8 @@ def export_scan(
 
 def _line(file: FeatureFile, row: int, name: str) -> bytes:
     count = int(file.read([row], "counts")[0])
-    numbers = (*file.read([row], "sizes")[0].tolist(), count)
-    fields = [name.encode(), *(str(number).encode() for number in numbers)]
+    width, height = file.read([row], "sizes")[0].tolist()
+    fields = [name.encode(), b"%d" % width, b"%d" % height, b"%d" % count]
     for dataset in ("boxes", "features"):
         values = file.read([row], dataset)[0][:count]
         fields.append(base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()))

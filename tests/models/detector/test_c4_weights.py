@@ -6,7 +6,7 @@ from c4_cases import PREDICTOR, RPN, small, to_airsplay
 
 from models.backbone.network import BackboneError
 from models.detector.c4 import C4Detector
-from models.detector.c4.keys import sizes_of, to_c4
+from models.detector.c4_weights import sizes_of, to_c4
 from models.detector.weights import foreign_detector
 
 NORM = ("weight", "bias", "running_mean", "running_var")

@@ -1,26 +1,66 @@
-"""The section `ranking` of params.yaml: the settings that ranking losses declare in their files.
+"""Training by ranking: which losses there are, and the section `ranking` of params.yaml.
 
-A loss declares a setting as an argument of its constructor, beside the `margin` that the model
-gives, with a type of pipeline.runtime.section and a default: `k: Count = 3` is `ranking.k`. Losses
-that name the same setting share it. The sources are read, not imported.
+A loss is a file of models/losses. It declares its settings as arguments of its constructor, beside
+the `margin` that the model gives, with a type of pipeline.runtime.section and a default:
+`k: Count = 3` is `ranking.k`. Losses that name the same setting share it. The files are read, not
+imported, so that checking params.yaml needs no torch.
 """
 
 import ast
+import inspect
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, create_model
 
-from models.ranking import LOSSES
 from pipeline.runtime import section
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.registry import relative
+from pipeline.runtime.registry import ONE_CLASS, Registry, relative
 from pipeline.runtime.section import Section
 
+if TYPE_CHECKING:  # importing it takes a second, and a loss that is loaded imports it
+    from models.losses import RankingLoss
+
+LOSSES = Registry("models.losses", "ranking loss", ONE_CLASS, "one class, a RankingLoss")
 GIVEN = ("self", "margin")  # by the model, not by `ranking`
 TYPES = {
     **{name: kind for name, kind in vars(section).items() if not name.startswith("_")},
     **{"Annotated": Annotated, "Field": Field, "Literal": Literal},
 }
+
+
+def loss_class(name: str) -> "type[RankingLoss]":
+    """The class of a ranking loss, its file alone imported; its arguments are the loss's settings.
+
+    name: sum_margin (Kiros et al. 2015), max_margin (Faghri et al. 2018), knn_margin
+    (Sun et al. 2019), random_margin (Zheng et al. 2020), infonce (Radford et al. 2021), or the name
+    of a new file. WorkbenchError for any other.
+    """
+    kind: type[RankingLoss] = LOSSES.load(name)
+    return kind
+
+
+def warms_up(name: str) -> bool:
+    """Whether models train by sum_margin before this loss (RankingLoss); its file is only read."""
+    return bool(LOSSES.constant(name, "warms_up", False))
+
+
+def make_loss(name: str, **settings: Any) -> "RankingLoss":
+    """A ranking loss with its settings.
+
+    Args:
+        name: of a file in models/losses.
+        settings: margin, and those of the section `ranking`; the loss takes those that its
+            constructor names.
+
+    Returns:
+        The loss.
+
+    Raises:
+        WorkbenchError: there is no such loss.
+    """
+    kind = loss_class(name)
+    read = inspect.signature(kind).parameters
+    return kind(**{key: settings[key] for key in read if key in settings})
 
 
 class Setting(NamedTuple):

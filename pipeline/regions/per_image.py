@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.arrays.file import Array
 from pipeline.arrays.per_image import ImageArrays
 from pipeline.regions.file import ImageRegions
-from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions
+from pipeline.regions.source import ImportCorpus, check_sizes, checked_regions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
@@ -22,18 +22,21 @@ SHARES = 1.0 + 1e-4  # boxes up to this are shares of the image; the rest is rou
 
 
 class PerImageRegions:
-    """Regions of images in HDF5 files or in a folder of arrays; see RegionSource."""
+    """Regions of images in HDF5 files or in a folder of arrays; see RegionSource.
+
+    Args:
+        files: HDF5 files, or one folder.
+        read: what lists the images of each.
+        corpus: whose images they are.
+
+    Raises:
+        WorkbenchError: for arrays of other types and shapes, for boxes that some images have and
+            some do not, and for ids that are not those of the corpus.
+    """
 
     def __init__(
         self, files: list[Path], read: Callable[[Path], list[ImageArrays]], corpus: ImportCorpus
     ) -> None:
-        """Check all shapes.
-
-        Args:
-            files: HDF5 files, or one folder.
-            read: what lists the images of each.
-            corpus: whose images they are.
-        """
         self.corpus = corpus
         self.images = [image for file in files for image in read(file)]
         first = self.images[0]
@@ -56,7 +59,8 @@ class PerImageRegions:
         self.digest = hashlib.sha256((digests + explained).encode()).hexdigest()
 
     def read(self, row: int) -> ImageRegions:
-        """Regions of one image; WorkbenchError naming file and dataset."""
+        """The regions of the image in a row of the corpus; WorkbenchError naming file and
+        dataset."""
         image = self.images[self.places[row]]
         size = self.corpus.size(row)
         features = _values(image.features)
@@ -71,11 +75,7 @@ class PerImageRegions:
         place = image.features.place
         shape = image.features.shape
         for array in filter(None, (image.features, image.boxes)):
-            if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-                raise WorkbenchError(
-                    f"{array.place}: of type {array.dtype}; expected are floats",
-                    "save the values as float32",
-                )
+            array.check_floats()
         if len(shape) != 2:
             raise WorkbenchError(
                 f"{place}: shape {shape}; expected are regions (K, D)",

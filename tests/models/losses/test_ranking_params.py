@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.ranking import params
+from models import ranking
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.registry import ONE_CLASS, Registry
 
@@ -14,7 +14,7 @@ def losses(tmp_path, monkeypatch):
     """An empty folder of losses in the place of models/losses."""
     (tmp_path / "shelf").mkdir()
     registry = Registry("shelf", "ranking loss", ONE_CLASS, "one class", root=tmp_path)
-    monkeypatch.setattr(params, "LOSSES", registry)
+    monkeypatch.setattr(ranking, "LOSSES", registry)
 
     def write(name, more):
         text = LOSS.format(name=name.title(), more=more)
@@ -27,10 +27,10 @@ def test_every_setting_of_every_loss_with_its_type_and_default(losses):
     losses("a", ", gamma: Positive = 2.0, *, kind: Literal['x', 'y'] = 'x'")
     losses("b", "")
     losses("c", ", gamma: Positive = 2.0, far: int = -1")
-    found = params.declared()
+    found = ranking.declared()
     defaults = {name: setting.default for name, setting in found.items()}
     assert defaults == {"far": -1, "gamma": 2.0, "kind": "x"}
-    assert found["gamma"].kind == params.TYPES["Positive"]
+    assert found["gamma"].kind == ranking.TYPES["Positive"]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_every_setting_of_every_loss_with_its_type_and_default(losses):
 def test_a_setting_that_says_too_little(losses, more, said):
     losses("a", more)
     with pytest.raises(WorkbenchError, match=said):
-        params.declared()
+        ranking.declared()
 
 
 def test_two_losses_may_share_a_setting_but_not_disagree_on_it(losses):
@@ -52,4 +52,4 @@ def test_two_losses_may_share_a_setting_but_not_disagree_on_it(losses):
     losses("b", ", gamma: Positive = 3.0")
     said = "ranking.gamma: .*a.py declares Positive = 2.0, .*b.py Positive = 3.0"
     with pytest.raises(WorkbenchError, match=said):
-        params.declared()
+        ranking.declared()

@@ -8,8 +8,7 @@ from c4_cases import SMALL, small
 from torch.nn import functional as F
 from torchvision.ops import box_iou, nms, roi_pool
 
-from models.detector.c4 import CHUNK, C4Detector
-from models.detector.c4.proposals import C4Sizes, ProposalNetwork, cell_anchors, decode
+from models.detector.c4 import CHUNK, C4Detector, C4Sizes, ProposalNetwork, cell_anchors, decode
 from pipeline.runtime.errors import WorkbenchError
 
 
