@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from models.phrases.models import PHRASE_MODELS
+from models.phrases import phrase_module
 from models.registry import UNCALLED, model_file, model_names, module_of
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
@@ -99,7 +99,7 @@ def code_list(sources: Sources, name: str, keys: Collection[str], params: Common
         if program != PICTURES:
             without[relative(model_file(item))] = UNCALLED
     elif program in OF_PHRASES:
-        modules.append(PHRASE_MODELS.module(item))
+        modules.append(phrase_module(item))
     sections = {key.partition(".")[0] for key in keys} & type(params).model_fields.keys()
     # a stage that runs no model reads a model's section as it stands
     sections -= set(model_names()) - {item}

@@ -4,8 +4,14 @@ from pathlib import Path
 
 import torch
 
-from models.phrases.extraction import Sources, described, extract_boxes, proposal_datasets
-from models.phrases.regions import describer, detector_views
+from models.phrases.proposals import (
+    BoxSources,
+    described,
+    describer,
+    detector_views,
+    extract_boxes,
+    proposal_datasets,
+)
 from pipeline.corpus.tables import SPLITS, load_images
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.found import search_of, upper_bound
@@ -25,7 +31,7 @@ from stages.params import load_params
 @paths("detector", "output", "truth")
 def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path) -> None:
     """Propose boxes in every image that has phrases; a killed run continues where it stopped."""
-    params = load_params()
+    params = load_params(models=[])
     settings = params.phrases
     tables = load_phrases(phrases)
     table = load_images(images)
@@ -42,7 +48,7 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         file = ProposalFiles(settings.proposals, ids)
     else:
         proposer = maker if maker.proposes else detector_views(detector, device)
-    sources = Sources(maker, proposer, file, settings.proposals.number)
+    sources = BoxSources(maker, proposer, file, settings.proposals.number)
     training = set(tables.of_split("train")["image_id"])
     regions = distinct_regions(tables.boxes, [name for name in ids if name in training])
     attributes = described(settings, sources, table)

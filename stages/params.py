@@ -21,7 +21,7 @@ from models.backbone.params import UNNAMED, ImageFeaturesConfig
 from models.backbone.poolings import POOLINGS
 from models.detector.params import DetectorConfig
 from models.dual_path.classes import PseudoClassesConfig
-from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
+from models.phrases import PHRASE_MODELS, load_phrase_model
 from models.ranking import LOSSES, RankingConfig, warms_up
 from models.registry import load_model, model_names
 from pipeline.dataset import READERS
@@ -107,8 +107,6 @@ class CommonParams(Section):
     corpus: CorpusConfig = CorpusConfig()
     shapes: ShapesConfig = ShapesConfig()
     phrases: PhrasesConfig = PhrasesConfig()
-    phrase_two_branch: PhraseTwoBranchConfig = PhraseTwoBranchConfig()
-    phrase_cca: PhraseCCAConfig = PhraseCCAConfig()
     search: SearchConfig = SearchConfig()
 
     @cross_check
@@ -274,8 +272,14 @@ def model_config(name: str) -> type[Section]:
     if (ROOT / "models" / name / "params.py").is_file():  # TODO house: the last of these goes
         old: type[Section] = importlib.import_module(f"models.{name}.params").CONFIG
         return old
-    config: type[Section] = load_model(name).Config
+    kind = load_phrase_model(name) if name in PHRASE_MODELS else load_model(name)
+    config: type[Section] = kind.Config
     return config
+
+
+def model_sections() -> list[str]:
+    """The sections of all models, those of phrases last."""
+    return [*model_names(), *PHRASE_MODELS]
 
 
 @cache
@@ -289,11 +293,11 @@ def params_type(models: tuple[str, ...]) -> type[CommonParams]:
     Raises:
         WorkbenchError: A model has the name of another section.
     """
-    taken = sorted(set(model_names()) & set(CommonParams.model_fields))
+    taken = sorted(set(model_names()) & {*CommonParams.model_fields, *PHRASE_MODELS})
     if taken:
         raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
     fields: dict[str, Any] = {}
-    for name in model_names():
+    for name in model_sections():
         if name in models:
             config = model_config(name)
             fields[name] = (config, config())
@@ -304,7 +308,7 @@ def params_type(models: tuple[str, ...]) -> type[CommonParams]:
 
 def whole_type() -> type[CommonParams]:
     """The type of params.yaml in which everything is checked."""
-    return params_type(tuple(model_names()))
+    return params_type(tuple(model_sections()))
 
 
 def inherited_keys(kind: type[CommonParams]) -> dict[str, set[str]]:

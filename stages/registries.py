@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Iterator
 
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
-from models.phrases.models import PHRASE_MODELS
 from models.ranking import LOSSES
 from models.registry import check_models
 from pipeline.dataset import POSITIVES, READERS
@@ -18,8 +17,7 @@ from stages.params import CommonParams
 
 # By registry the file through which stages use it (one that cannot load it uses no entry), and the
 # section of params.yaml that chooses, None where that does not depend on the sections it reads.
-# Entries of PHRASE_MODELS are items of a stage, and no choice of params.yaml.
-REGISTRIES: dict[Registry, tuple[str, str | None] | None] = {
+REGISTRIES: dict[Registry, tuple[str, str | None]] = {
     LOSSES: ("models/ranking.py", "loss"),
     READERS: ("pipeline/dataset/__init__.py", "dataset"),
     POSITIVES: ("pipeline/dataset/__init__.py", "dataset"),
@@ -30,7 +28,6 @@ REGISTRIES: dict[Registry, tuple[str, str | None] | None] = {
     POOLINGS: ("models/backbone/poolings/__init__.py", None),
     CRITERIA: ("pipeline/evaluation/criteria/__init__.py", "inference"),
     METRIC_FILES: ("pipeline/evaluation/columns.py", None),
-    PHRASE_MODELS: None,
 }
 
 
@@ -57,7 +54,7 @@ def chosen_modules(
 ) -> Iterator[str]:
     """Modules of registries that a stage may load, by its other files and the sections it reads."""
     for registry, names in _chosen(params).items():
-        through, key = REGISTRIES[registry] or ("", None)
+        through, key = REGISTRIES[registry]
         if through in files and (key is None or key in keys):
             yield from (registry.module(name) for name in names if name in registry)
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from models.attention.cosines import attention_weights as attention_weights
     from models.attention.cosines import gram_cosines as gram_cosines
     from models.attention.pooling import pool_cosines as pool_cosines
-    from models.cca.fit import Canonical as Canonical
-    from models.cca.fit import fit_cca as fit_cca
+    from models.cca import Canonical as Canonical
+    from models.cca import fit_cca as fit_cca
     from models.dual_path.instance import InstanceLoss as InstanceLoss
     from models.losses import PairLoss as PairLoss
     from models.losses import RankingLoss as RankingLoss
     from models.ranking import loss_class as loss_class
-    from models.two_branch.loss import StructureLoss as StructureLoss
+    from models.two_branch import StructureLoss as StructureLoss
     from pipeline.comparison.paired import Difference as Difference
     from pipeline.comparison.revisions import compare_runs as compare_runs
     from pipeline.comparison.revisions import load_scores as load_scores

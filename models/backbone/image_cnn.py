@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from models.backbone.preprocessing import Preprocessing, check_aspects, preproce
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.loading import ImageFiles
 from pipeline.corpus.tables import load_images
-from pipeline.inputs.data import MEMORY_BUDGET
+from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, ImageVectors
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.storage.checkpoint import Checkpoint
@@ -42,6 +43,56 @@ Pixels = npt.NDArray[np.uint8]
 Architecture = dict[str, Any]
 # Settings of the network's file that an architecture has where the file names them.
 NAMED = {"resize": "image_resizing", "normalisation": "image_normalisation"}
+
+
+class TunedImages(ImageVectors):
+    """Features of images, and the network that made them, which is trained further.
+
+    Args:
+        files: The artefacts: features, and the network's file.
+        crop: Side of the crops in training, pixels, which the network must be able to take.
+        key: Of params.yaml that sets it.
+        in_memory: Whether features are read into memory where they fit, as soon as some are asked
+            for: an evaluation from pixels asks for none.
+
+    Raises:
+        WorkbenchError: The features are no vectors.
+    """
+
+    def __init__(self, files: Inputs, crop: int, key: str, in_memory: bool = True) -> None:
+        super().__init__(files.features, in_memory=False)
+        self.files = files
+        self.crop = crop
+        self.key = key
+        self.is_to_be_loaded = in_memory
+
+    @cached_property
+    def network(self) -> tuple[ImageNetwork, Architecture]:
+        """The network, and how it is built; WorkbenchError when the file is another network's, or
+        it does not take such crops."""
+        return network_to_tune(self.files, self.file, self.crop, self.key)
+
+    @property
+    def sizes(self) -> Architecture:
+        """D, and the other entries `image_...` of an architecture."""
+        return self.network[1]
+
+    def source(self, ids: Sequence[str]) -> ImageRows:
+        """The features of these images."""
+        if self.is_to_be_loaded:
+            self.file.in_memory(MEMORY_BUDGET)
+            self.is_to_be_loaded = False
+        return super().source(ids)
+
+
+class SeenImages(TunedImages):
+    """Tuned images that are scored as their features were made: from the same crops (`views`)."""
+
+    @property
+    def sizes(self) -> Architecture:
+        """D, and the other entries `image_...` of an architecture, the kind of crops among them."""
+        network, architecture = self.network
+        return architecture | {"image_views": network.preprocessing.views}
 
 
 def network_to_tune(

@@ -35,7 +35,15 @@ from pipeline.training.curve import validate_retrieval
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile
 from pipeline.training.schedule import Schedule, Weights, build_optimiser
-from pipeline.training.trainer import Loss, Phase, Trainable, Trainer, TrainingResult, Validation
+from pipeline.training.trainer import (
+    Batches,
+    Loss,
+    Phase,
+    Trainable,
+    Trainer,
+    TrainingResult,
+    Validation,
+)
 
 WARM_UP = "sum_margin"  # never collapses: all negatives push
 VECTOR_BLOCK = 256  # images or captions embedded at once where vectors are compared
@@ -229,10 +237,23 @@ class Model(Trainable):
         Returns:
             One phase, or two, each of at least one epoch.
         """
+        size = self.config.training.batch_size
+        batches = PairBatches(data.split("train"), size, run.seed)
+        return self.ranking_phases(batches, data.split("val"), run)
+
+    def ranking_phases(self, batches: Batches, val: Any, run: Run) -> list[Phase]:
+        """The epochs of the ranking loss, after those of a warm-up where it needs one.
+
+        Args:
+            batches: What they are trained on.
+            val: What they are validated on.
+            run: Names the ranking loss.
+
+        Returns:
+            One phase, or two, each of at least one epoch.
+        """
         training = self.config.training
-        batches = PairBatches(data.split("train"), training.batch_size, run.seed)
         warm_up = training.warmup_epochs if warms_up(run.loss) else 0
-        val = data.split("val")
         phases = []
         if warm_up:
             first = self.ranking_loss(run, WARM_UP)
@@ -313,6 +334,26 @@ class Model(Trainable):
         """Whether these weights score some images of a caption in another way than the others."""
         return False
 
+    def used(self, name: str, run: Run) -> dict[str, Any]:
+        """What decides the weights, for the checkpoint.
+
+        Args:
+            name: Of the model.
+            run: What all models of the run share.
+        """
+        return run.used(name, self.config, self.unread())
+
+    @classmethod
+    def read_settings(cls, section: dict[str, Any], architecture: dict[str, Any]) -> dict[str, Any]:
+        """Settings of a checkpoint, of which those of Config make the section that the model is
+        built by.
+
+        Args:
+            section: What the checkpoint keeps of the section of params.yaml.
+            architecture: What it says of the network's shape, which counts where both speak.
+        """
+        return section | architecture
+
     # ---- pictures
 
     def attention(self, images: Images, captions: Captions) -> AttentionView:
@@ -375,7 +416,8 @@ class Model(Trainable):
         """
 
         def build(**architecture: Any) -> Any:
-            settings = checkpoint.description.params.get(name, {}) | architecture
+            section = checkpoint.description.params.get(name, {})
+            settings = cls.read_settings(section, architecture)
             keys = cls.Config.model_fields
             own = {key: value for key, value in settings.items() if key in keys}
             config = cls.Config.model_validate(own)

@@ -8,8 +8,7 @@ images are what is classified: classes.py says which class each is in, instance.
 text CNN and captions in slots are in text.py.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,15 +17,14 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 from torch import Tensor, nn
 
-from models.backbone.image_cnn import Architecture, network_to_tune, pixel_source, with_image_cnn
-from models.backbone.network import ImageNetwork
+from models.backbone.image_cnn import Architecture, TunedImages, pixel_source, with_image_cnn
 from models.base import Model, Pairs, Run
 from models.dual_path.classes import read_pseudo_classes
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.text import CaptionSlots, SlotRows, TextCNN
 from models.layers.linear import Standardise
 from models.layers.pixels import SeesPixels
-from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, ImageVectors, RetrievalData
+from pipeline.inputs.data import RetrievalData
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.split import Batch, Split, prefetch
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -166,45 +164,7 @@ class DualPathConfig(WordsConfig):
             yield wrong_value("training.accumulate", batches, text)
 
 
-# ---- what is read
-
-
-class TunedImages(ImageVectors):
-    """Features of images, and the network that made them, which is trained further.
-
-    Args:
-        files: The artefacts: features, and the network's file.
-        crop: Side of the crops in training, pixels, which the network must be able to take.
-        in_memory: Whether features are read into memory where they fit, as soon as some are asked
-            for: an evaluation from pixels asks for none.
-
-    Raises:
-        WorkbenchError: The features are no vectors.
-    """
-
-    def __init__(self, files: Inputs, crop: int, in_memory: bool = True) -> None:
-        super().__init__(files.features, in_memory=False)
-        self.files = files
-        self.crop = crop
-        self.is_to_be_loaded = in_memory
-
-    @cached_property
-    def network(self) -> tuple[ImageNetwork, Architecture]:
-        """The network, and how it is built; WorkbenchError when the file is another network's, or
-        it does not take such crops."""
-        return network_to_tune(self.files, self.file, self.crop, "dual_path.crop")
-
-    @property
-    def sizes(self) -> dict[str, Any]:
-        """D, and the entries `image_...` of models.backbone.image_cnn."""
-        return self.network[1]
-
-    def source(self, ids: Sequence[str]) -> ImageRows:
-        """The features of these images."""
-        if self.is_to_be_loaded:
-            self.file.in_memory(MEMORY_BUDGET)
-            self.is_to_be_loaded = False
-        return super().source(ids)
+# ---- the sampler
 
 
 class ImageBatches:
@@ -375,7 +335,7 @@ class DualPath(Model, SeesPixels):
         Raises:
             WorkbenchError: The features are no vectors, or there is no vocabulary.
         """
-        images = TunedImages(files, config.crop, in_memory)
+        images = TunedImages(files, config.crop, "dual_path.crop", in_memory)
         return RetrievalData(
             files, images, CaptionSlots(files.text, config.slots, config.alignment)
         )

@@ -504,6 +504,35 @@ class TokenStates:
         return StateRows(states.astype(np.float16), lengths)(np.arange(len(texts)))
 
 
+def encode_query(
+    captions: CaptionKind, words: Sequence[str], tell: Callable[[str], None]
+) -> Captions:
+    """The words of a query, read as the captions of the corpus are.
+
+    Args:
+        captions: With their encoder open.
+        words: In lower case, without punctuation.
+        tell: Is told of words that are not known.
+
+    Returns:
+        One caption.
+
+    Raises:
+        WorkbenchError: No word is known.
+    """
+    known = captions.known(words)
+    pairs = zip(words, known, strict=True)
+    unknown = list(dict.fromkeys(word for word, is_known in pairs if not is_known))
+    if not any(known):
+        raise WorkbenchError(
+            f"no word of the query is known to {captions.reader}: {listing(unknown)}",
+            "use words of the training captions",
+        )
+    for note in captions.notes(words, unknown):
+        tell(note)
+    return captions.encode([words])
+
+
 # ---- both
 
 

@@ -43,7 +43,7 @@ CASES = {
     ),
     "two branches": (lambda: two_branch(hidden=12), VECTORS, SENTENCES),
     "without batch norm": (lambda: two_branch(hidden=12, batch_norm=False), VECTORS, SENTENCES),
-    "linear": (lambda: two_branch(hidden=0), VECTORS, SENTENCES),
+    "linear": (lambda: two_branch(branches="linear"), VECTORS, SENTENCES),
 }
 
 

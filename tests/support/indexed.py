@@ -31,7 +31,7 @@ PAIRS = {"word_dim": 6, "dim": 7}
 # by model its section of params.yaml, where that is not the default
 NETWORKS = {
     "vse": {"word_dim": 6, "hidden": 5, "dim": 7, "text_encoder": "lstm", "text_pool": "max"},
-    "two_branch": {"hidden": 0, "dim": 7, "batch_norm": False},
+    "two_branch": {"branches": "linear", "dim": 7},
     "cca": {"dim": 4},
     "scan": PAIRS | {"position_gate": True},
     "vse_infinity": PAIRS,

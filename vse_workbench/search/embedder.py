@@ -20,7 +20,13 @@ from models.base import Model, Rows
 from models.layers.pixels import SeesPixels
 from models.registry import load_model, model_names
 from pipeline.corpus.tables import load_captions
-from pipeline.inputs.data import CaptionKind, ImageRegions, SentenceVectors, TokenStates
+from pipeline.inputs.data import (
+    CaptionKind,
+    ImageRegions,
+    SentenceVectors,
+    TokenStates,
+    encode_query,
+)
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.split import Captions, Images, to_device
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
@@ -152,18 +158,7 @@ class QueryEmbedder:
         Raises:
             WorkbenchError: It knows none of them.
         """
-        captions = self.captions(wordnet)
-        known = captions.known(words)
-        pairs = zip(words, known, strict=True)
-        unknown = list(dict.fromkeys(word for word, is_known in pairs if not is_known))
-        if not any(known):
-            raise WorkbenchError(
-                f"no word of the query is known to {captions.reader}: {listing(unknown)}",
-                "use words of the training captions",
-            )
-        for note in captions.notes(words, unknown):
-            tell(note)
-        return self._text_query(captions.encode([words]))
+        return self._text_query(encode_query(self.captions(wordnet), words, tell))
 
     @torch.inference_mode()
     def of_image(self, image: Image.Image) -> Query:
