@@ -8,7 +8,7 @@ images. Both are promises: training lets several processes take a share of the r
 overrides. Every other method here is right for vectors that are compared by their cosine.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Self
@@ -26,7 +26,7 @@ from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.inputs.data import RetrievalData
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.split import Batch, Captions, Images, PairBatches, Split, Words, to_device
-from pipeline.runtime.process import Progress
+from pipeline.runtime.process import Progress, say
 from pipeline.runtime.section import Section
 from pipeline.scores.file import SplitScores
 from pipeline.scores.tiles import Products
@@ -34,7 +34,7 @@ from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.curve import validate_retrieval
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile
-from pipeline.training.schedule import Schedule, Weights, build_optimiser
+from pipeline.training.schedule import Row, Schedule, Weights, build_optimiser
 from pipeline.training.trainer import (
     Batches,
     Loss,
@@ -45,6 +45,7 @@ from pipeline.training.trainer import (
     Validation,
 )
 
+TOGETHER = "together"  # in the column `part` of a curve: the kept weights of all parts
 WARM_UP = "sum_margin"  # never collapses: all negatives push
 VECTOR_BLOCK = 256  # images or captions embedded at once where vectors are compared
 IMAGE_BLOCK = 64  # images embedded at once where pairs are compared
@@ -472,22 +473,52 @@ def train_model(
         name: Of the model, for advice.
 
     Returns:
-        The kept epoch and the curve; of several parts the curves one after the other, with a column
-        `part`.
+        The kept epoch and the curve; of several parts those of `join_parts`.
     """
     fitted = processes.on_rank_zero(lambda: model.fit(data))
     if fitted is not None:
         return fitted
     results = {}
     for part, network in model.parts().items():
+        if part:
+            say(f"{name}: training its {part} network")
         trainer = build_trainer(model, name, run, open_resume(part), processes)
         results[part] = trainer.fit(network, network.phases(data, run))
     if set(results) == {""}:
         return results[""]
     together = processes.on_rank_zero(lambda: model.validate(data.split("val")))
-    history = [{"part": part} | row for part, result in results.items() for row in result.history]
+    return join_parts(results, together.columns)
+
+
+def join_parts(results: Mapping[str, TrainingResult], together: Row) -> TrainingResult:
+    """The trainings of several parts as one.
+
+    Args:
+        results: By the name of the part.
+        together: Columns of the validation of the kept weights of all parts.
+
+    Returns:
+        The largest of the kept epochs, which are counted in each part anew. The curve has the
+        rows of the parts one after the other with their names in the column `part`, and a last one,
+        `together`, for the weights that are kept: its loss is the sum of those of their epochs.
+    """
+    history = [
+        {"epoch": row["epoch"], "part": part} | row
+        for part, result in results.items()
+        for row in result.history
+    ]
     epoch = max(result.epoch for result in results.values())
-    return TrainingResult(epoch, history, together.columns)
+    history.append(
+        {
+            "epoch": epoch,
+            "part": TOGETHER,
+            "phase": history[-1]["phase"],
+            "loss": sum(result.kept["loss"] for result in results.values()),
+            **together,
+            "best": epoch,
+        }
+    )
+    return TrainingResult(epoch, history, together)
 
 
 def build_trainer(

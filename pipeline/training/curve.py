@@ -69,13 +69,15 @@ def largest_of_chance(scores: SplitScores) -> float:
     return float(min(expected + 2 * chance_deviation(*groups), PERFECT))
 
 
-def validate_retrieval(scores: SplitScores) -> Validation:
+def validate_retrieval(scores: SplitScores, whose: str = "the") -> Validation:
     """What the scores of the validation split say of an epoch: the largest rsum is the best.
 
     Nearly equal scores are a collapse where rsum is at chance, equal ones where it is no new best.
 
     Args:
         scores: Of all its images and captions.
+        whose: Scores they are, for a message: where networks are trained in turn, "the word
+            network's".
 
     Returns:
         The columns of the curve, the score (rsum) and in which way nothing is learnt, if so.
@@ -86,7 +88,7 @@ def validate_retrieval(scores: SplitScores) -> Validation:
     is_at_chance = rsum < largest_of_chance(scores)
     is_collapsed = spread < (NEARLY_EQUAL if is_at_chance else EQUAL)
     collapsed = (
-        f"the validation scores are nearly equal (standard deviation {spread:.2g}), "
+        f"{whose} validation scores are nearly equal (standard deviation {spread:.2g}), "
         f"rsum is {rsum:.1f}"
     )
     return Validation(
