@@ -90,12 +90,7 @@ pipeline/evaluation/row.py
 pipeline/evaluation/separation.py
 pipeline/evaluation/subset.py
 
-pipeline/inputs/batches.py
 pipeline/inputs/origin.py
-pipeline/inputs/regions.py
-pipeline/inputs/sources.py
-pipeline/inputs/states.py
-pipeline/inputs/words.py
 
 
 pipeline/phrases/entities.py
@@ -152,9 +147,6 @@ pipeline/scores/workers.py
 
 pipeline/training/curve.py
 pipeline/training/launch.py
-pipeline/training/loop.py
-pipeline/training/phases.py
-pipeline/training/processes.py
 pipeline/training/resume.py
 
 pipeline/words/fasttext.py
@@ -166,9 +158,6 @@ pipeline/words/sample.py
 pipeline/words/transformer.py
 pipeline/words/vectors.py
 
-models/attention/queries.py
-models/attention/reader.py
-models/attention/scoring.py
 
 models/backbone/extraction.py
 models/backbone/grid.py
@@ -178,15 +167,6 @@ models/backbone/preprocessing.py
 models/backbone/timm_networks.py
 models/backbone/weights.py
 
-models/base/model.py
-models/base/phases.py
-models/base/preparing.py
-models/base/queries.py
-models/base/registry.py
-models/base/scoring.py
-models/base/texts.py
-models/base/towers.py
-models/base/training.py
 
 
 
@@ -200,16 +180,6 @@ models/detector/setup.py
 models/detector/training.py
 models/detector/weights.py
 
-models/dp_rnn/attention.py
-models/dp_rnn/loss.py
-models/dp_rnn/matching.py
-models/dp_rnn/model.py
-models/dp_rnn/network.py
-models/dp_rnn/queries.py
-models/dp_rnn/recurrent.py
-models/dp_rnn/scoring.py
-models/dp_rnn/tower.py
-models/dp_rnn/validation.py
 
 
 models/layers/linear.py

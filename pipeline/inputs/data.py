@@ -20,8 +20,6 @@ from torch import Tensor
 from pipeline.corpus.tables import in_split, load_captions, load_images
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import DATASETS as REGION_DATASETS
-from pipeline.inputs.regions import relative_positions
 from pipeline.inputs.split import (
     Captions,
     CaptionSource,
@@ -38,6 +36,7 @@ from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from pipeline.storage.layout import checked
 
+REGION_DATASETS = ("features", "boxes", "sizes", "counts")
 MEMORY_BUDGET = 4 << 30  # bytes of features held in memory; larger files are read batch by batch
 VECTOR_BLOCK = 4096  # vectors read at once for their moments
 REGION_BLOCK = 256  # images whose regions are read at once for their moments
@@ -112,6 +111,21 @@ class RegionRows(ImageRows):
             return regions.features[is_real].double()
 
         return moments(existing, count, REGION_BLOCK)
+
+
+def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
+    """Where boxes lie, as shares of their images.
+
+    Args:
+        boxes: (B, R, 4) x1, y1, x2, y2 in pixels; all zero where there is no box.
+        sizes: (B, 2) width and height of the images in pixels.
+
+    Returns:
+        (B, R, 4) width, height, centre x, centre y; zero for a zero box.
+    """
+    first = boxes[..., :2]
+    second = boxes[..., 2:]
+    return torch.cat([second - first, (first + second) / 2], -1) / sizes.repeat(1, 2)[:, None]
 
 
 def moments(vectors: Callable[[np.ndarray], Tensor], count: int, block: int) -> Moments:

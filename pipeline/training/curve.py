@@ -1,8 +1,7 @@
 """Validation by retrieval after every epoch: the row of the curve, and whether the model has
 collapsed."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
@@ -13,7 +12,7 @@ from pipeline.runtime.sealed import sealed
 from pipeline.scores.file import SplitScores
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.scores.tiles import Tiles, as_tiles
-from pipeline.training.phases import EpochVerdict, Row
+from pipeline.training.schedule import Row
 from pipeline.training.trainer import Validation
 
 NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
@@ -50,14 +49,6 @@ def _moments(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
         row_sums.append(powers.sum(2))
         column_sums.append(powers.sum(1))
     return torch.stack(row_sums).sum(0), torch.cat(column_sums, 1)
-
-
-def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:
-    """Whether embeddings have come together in one point and nothing is learnt: nearly equal scores
-    count only with an rsum at chance, equal ones only without a new best rsum."""
-    if row["val_rsum"] < largest_of_chance(scores):
-        return bool(row["val_spread"] < NEARLY_EQUAL)
-    return bool(row["val_spread"] < EQUAL and not improved)
 
 
 def largest_of_chance(scores: SplitScores) -> float:
@@ -97,23 +88,6 @@ def validate_retrieval(scores: SplitScores, whose: str = "the") -> Validation:
         score=rsum,
         collapsed=collapsed if is_collapsed else "",
         unless_better=not is_at_chance,
-    )
-
-
-def judge_retrieval(scores: SplitScores, history: Sequence[Row]) -> EpochVerdict:
-    """The largest rsum is the best; equal scores are a collapse."""
-    columns = validation_columns(scores)
-    rsum, spread = columns["val_rsum"], columns["val_spread"]
-    improved = all(rsum > row["val_rsum"] for row in history)
-    collapsed = (
-        f"the validation scores are nearly equal (standard deviation {spread:.2g}), "
-        f"rsum is {rsum:.1f}"
-    )
-    return EpochVerdict(
-        columns,
-        f"validation rsum {rsum:.1f}",
-        rsum,
-        collapsed if is_collapsed(scores, columns, improved) else "",
     )
 
 
