@@ -188,11 +188,6 @@ models/base/texts.py
 models/base/towers.py
 models/base/training.py
 
-models/cca/best.py
-models/cca/fit.py
-models/cca/model.py
-models/cca/network.py
-models/cca/towers.py
 
 
 models/detector/data.py
@@ -226,28 +221,11 @@ models/losses/max_margin.py
 models/losses/random_margin.py
 models/losses/sum_margin.py
 
-models/phrases/batches.py
-models/phrases/data.py
-models/phrases/extraction.py
-models/phrases/mining.py
-
-models/phrases/models/phrase_cca.py
-models/phrases/models/phrase_two_branch.py
-
-models/phrases/queries.py
-models/phrases/regions.py
-models/phrases/scoring.py
-models/phrases/validation.py
-models/phrases/views.py
 
 
 
-models/two_branch/batches.py
-models/two_branch/loss.py
-models/two_branch/model.py
-models/two_branch/network.py
-models/two_branch/queries.py
-models/two_branch/towers.py
+
+
 
 
 
@@ -258,15 +236,12 @@ stages/check_params.py
 stages/code.py
 stages/common.py
 stages/compare.py
-stages/encode_phrases.py
 stages/evaluate.py
-stages/evaluate_phrases.py
 stages/params.py
 stages/registries.py
 stages/score.py
 stages/tabulate_plots.py
 stages/train_detector.py
-stages/train_phrases.py
 """
 
 

@@ -14,8 +14,8 @@ from fine_tuning_runs import prepare as prepare_fine_tuning
 from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
 from tiny_inputs import write_inputs, write_tables
 
-from models.base import training
 from pipeline.runtime import files
+from pipeline.training import resume
 from pipeline.training.resume import ResumeFile
 
 # The run, and the epoch that is the last one written: the second of the one phase that trains what
@@ -66,8 +66,8 @@ def test_interrupted_and_run_again_it_ends_with_the_same_bytes(tmp_path, monkeyp
 
 def test_other_code_does_not_continue_it(tmp_path, monkeypatch):
     write_inputs(tmp_path)
-    monkeypatch.setattr(ResumeFile, "remove", lambda resume: None)  # as a kill would leave it
+    monkeypatch.setattr(ResumeFile, "remove", lambda file: None)  # as a kill would leave it
     VSE.run_training(tmp_path)
     assert "continuing after " in VSE.run_training(tmp_path)
-    monkeypatch.setattr(training, "code_digest", lambda: "0" * 64)
+    monkeypatch.setattr(resume, "code_digest", lambda: "0" * 64)
     assert "continuing after " not in VSE.run_training(tmp_path)

@@ -103,7 +103,9 @@ def test_neighbours_come_only_for_the_terms_that_compare_them(images, sentences)
     section = read_yaml(ROOT / "params.yaml")["two_branch"]
     section["weights"] |= {"image_image": images, "sentence_sentence": sentences}
     config = TwoBranchConfig.model_validate(section)
-    for batch in NeighbourBatches(split, 15, 3, config.extra_captions, config.extra_images).epoch(0):
+    for batch in NeighbourBatches(split, 15, 3, config.extra_captions, config.extra_images).epoch(
+        0
+    ):
         rows, captions = content(batch)
         sampled, brought = captions[:15], captions[15:]
         pairs = {caption // 5 for caption in sampled}
