@@ -341,6 +341,9 @@ class Model(Trainable):
         Args:
             name: Of the model.
             run: What all models of the run share.
+
+        Returns:
+            The values, which JSON can hold.
         """
         return run.used(name, self.config, self.unread())
 
@@ -352,6 +355,9 @@ class Model(Trainable):
         Args:
             section: What the checkpoint keeps of the section of params.yaml.
             architecture: What it says of the network's shape, which counts where both speak.
+
+        Returns:
+            Settings by name.
         """
         return section | architecture
 
