@@ -11,7 +11,7 @@ from pipeline.corpus.tables import BOXES, REJECTS, SPLITS, Corpus, write_rejects
 from pipeline.corpus.tokens import tokenise
 from pipeline.dataset.processes import ordered_map
 from pipeline.dataset.source import Options, Source
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 
 CHARACTERS = 100  # for each word that a caption may have
@@ -180,3 +180,59 @@ def _in_order_of(key: str, table: pd.DataFrame, places: Mapping[str, int]) -> pd
     """The rows whose key has a place, in the order of the places, numbered from 0."""
     order = table[key].map(places).dropna().sort_values(kind="stable").index
     return table.loc[order].reset_index(drop=True)
+
+
+def divided_photographs(images: pd.DataFrame) -> tuple[str, ...]:
+    """Say which equal photographs the files of the dataset put into different splits.
+
+    Args:
+        images: columns image_id, split and sha256 of checked images.
+
+    Returns:
+        A remark, none where every photograph is in one split.
+    """
+    splits = images.groupby("sha256")["split"].nunique()
+    divided = images[images["sha256"].isin(splits.index[splits > 1])]
+    if divided.empty:
+        return ()
+    training = set(divided["sha256"][divided["split"] == "train"])
+    held_out = divided[(divided["split"] != "train") & divided["sha256"].isin(training)]
+    numbers = [f"{(divided['split'] == split).sum():,} {split}" for split in SPLITS]
+    examples = listing(
+        (" = ".join(own["image_id"]) for _, own in divided.groupby("sha256", sort=False)), 3
+    )
+    return (
+        f"equal photographs in different splits, as the files of the dataset say: "
+        f"{', '.join(numbers)} ({examples}); {counted(len(held_out), 'image')} of val and test "
+        "can be known from training",
+    )
+
+
+def repeated_captions(captions: pd.DataFrame, groups: Mapping[str, str]) -> tuple[str, ...]:
+    """Say how many test captions describe several images, which limits what R@1 can be.
+
+    Args:
+        captions: columns image_id, split and tokens.
+        groups: image_id to its group; images of one group are the same answer.
+
+    Returns:
+        A remark, none where no caption of the test split is that of images of two groups.
+    """
+    test = captions[captions["split"] == "test"]
+    if test.empty:
+        return ()
+    words = test["tokens"].map(" ".join)
+    owners = pd.DataFrame({"words": words, "group": test["image_id"].map(groups)})
+    different = owners.groupby("words")["group"].nunique()
+    several = different[different > 1]
+    if several.empty:
+        return ()
+    repeated = owners[words.isin(several.index)]
+    # Of equal captions with g groups of images a model can be right about one group in g at rank 1.
+    chances = repeated["words"].map(1.0 / different)
+    reachable = 100.0 * (len(owners) - len(repeated) + chances.sum()) / len(owners)
+    return (
+        f"equal captions: {len(repeated):,} of {len(owners):,} test captions also describe other "
+        f"images, as {several.index[0]!r} does; R@1 of text to image can be at most about "
+        f"{reachable:.1f}. corpus.positives: equal_captions makes them right answers",
+    )

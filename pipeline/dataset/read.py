@@ -8,10 +8,9 @@ import pandas as pd
 
 from pipeline.corpus.tables import Corpus
 from pipeline.dataset import POSITIVES, READERS
-from pipeline.dataset.checks import checked_corpus
-from pipeline.dataset.equal import divided_photographs, repeated_captions
-from pipeline.dataset.extracted import removed_on_error
+from pipeline.dataset.checks import checked_corpus, divided_photographs, repeated_captions
 from pipeline.dataset.positives import is_from_corpus, own_pairs, positives_of, read_list
+from pipeline.dataset.shards import removed_on_error
 from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import counted
 from pipeline.runtime.process import say, uncollected

@@ -5,7 +5,6 @@ Parquet files and Arrow's files give them alike, as record batches.
 
 import hashlib
 import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +16,18 @@ import pyarrow as pa
 
 from pipeline.arrays.nested import python_values
 from pipeline.arrays.parquet import is_list, is_text
-from pipeline.dataset.cells import NUMBER, TEXT_FIELDS, TOKENS, Text, text_field, texts_of
-from pipeline.dataset.columns import CAPTION_COLUMNS, SPLIT_COLUMNS
-from pipeline.dataset.extracted import ExtractedImages
-from pipeline.dataset.locate import IMAGE_ENDINGS
+from pipeline.dataset.cells import (
+    CAPTION_COLUMNS,
+    NUMBER,
+    SPLIT_COLUMNS,
+    TEXT_FIELDS,
+    TOKENS,
+    Text,
+    caption_columns,
+    first_of,
+    texts_of,
+)
+from pipeline.dataset.folder import IMAGE_ENDINGS
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.shards import (
     NO_IMAGE,
@@ -33,7 +40,7 @@ from pipeline.dataset.shards import (
     require_splits,
 )
 from pipeline.dataset.source import Options, Source
-from pipeline.dataset.splits import split_named
+from pipeline.dataset.splits import RESTVAL, split_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems
 
@@ -44,7 +51,6 @@ CAPTION_NAMES = (*CAPTION_COLUMNS, LINES, "json", "alt")
 FIELDS = (*TEXT_FIELDS, TOKENS, NUMBER)  # of records of captions that are read
 BATCH_BYTES = 1 << 23  # of rows that are Python's values at a time
 DIGITS = 12  # of a digest in a name
-RESTVAL = "restval"  # Karpathy's rest of MS-COCO's validation images
 
 ReadSchema = Callable[[Path], pa.Schema]
 ReadBatches = Callable[[Path, Sequence[str]], Iterator[pa.RecordBatch]]
@@ -118,11 +124,9 @@ def read_row_shards(
         require_splits(raw, own)
     rows = RowImages(options.corpus, split)
 
-    def read_shard(
-        shard: Shard, folder: ExtractedImages, gathered: Gathered, config: CorpusConfig
-    ) -> None:
+    def read_shard(shard: Shard, gathered: Gathered) -> None:
         schema = schemas[shard] or form.read_schema(shard.path)
-        columns = find_columns(schema, config)
+        columns = find_columns(schema, options.corpus)
         if split is not None and split not in schema.names:
             raise WorkbenchError(
                 f"no column {split!r}, which says the split in other shards",
@@ -131,7 +135,7 @@ def read_row_shards(
         gathered.remarks += [one for one in columns.remarks if one not in gathered.remarks]
         columns = replace(columns, split=split)
         for number, row in enumerate(read_rows(form, shard.path, columns)):
-            rows.add(shard, number, row, folder=folder, gathered=gathered)
+            rows.add(shard, number, row, gathered)
         rows.raise_if_taken()
 
     source = read_shards(raw, out, options, shards=own, kind=form.kind, read_shard=read_shard)
@@ -291,7 +295,7 @@ def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
         )
     texts = [own.name for own in schema if is_caption(own.type) and own.name != chosen[0]]
     wanted = CAPTION_NAMES if config.caption_field is None else (config.caption_field,)
-    finds = [own for own in (_named(texts, name) for name in wanted) if own]
+    finds = caption_columns(tuple(texts), wanted)
     if not finds:
         raise WorkbenchError(
             f"no column {' or '.join(wanted)} of text or lists of text: {columns}; "
@@ -310,16 +314,6 @@ def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
                 f"{others}"
             )
     return Columns(chosen[0], tuple(finds[0]), remarks=tuple(remarks))
-
-
-def _named(columns: Sequence[str], name: str) -> list[str]:
-    """The column of a name, or its numbered ones, in their order in the file."""
-    numbered = re.compile(re.escape(name.lower()) + r"[ _.-]?\d+")
-    return (
-        [column for column in columns if column == name]
-        or [column for column in columns if column.lower() == name.lower()][:1]
-        or [column for column in columns if numbered.fullmatch(column.lower())]
-    )
 
 
 def _in_order(columns: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -349,10 +343,7 @@ def is_caption(kind: pa.DataType) -> bool:
     if not pa.types.is_struct(kind):
         return is_text(kind)
     fields = {field.name: field.type for field in kind}
-    name = text_field(fields)
-    if name is None:
-        return False
-    own = fields[name]
+    own = fields.get(first_of(fields, TEXT_FIELDS) or "", pa.null())
     return is_text(own.value_type if is_list(own) else own)
 
 
@@ -379,17 +370,14 @@ class RowImages:
         self.dropped = 0
         self.unknown: Counter[str] = Counter()
 
-    def add(
-        self, shard: Shard, number: int, row: Row, folder: ExtractedImages, gathered: Gathered
-    ) -> None:
+    def add(self, shard: Shard, number: int, row: Row, gathered: Gathered) -> None:
         """Add a row: write its image unless it is there, and note its captions.
 
         Args:
             shard: the file of the row.
             number: of the row, from 0.
             row: the row.
-            folder: where the image goes.
-            gathered: where image and captions are noted.
+            gathered: where the image goes, and image and captions are noted.
         """
         split = shard.split
         if self.split is not None:
@@ -409,7 +397,7 @@ class RowImages:
             gathered.images[image_id] = split
             if row.data is not None:
                 data = io.BytesIO(row.data)
-                fault = folder.write(image_id, len(row.data), data, digest)
+                fault = gathered.folder.write(image_id, len(row.data), data, digest)
             else:
                 fault = NO_IMAGE
                 if row.name:

@@ -1,7 +1,7 @@
 """Tables of captions as people have them: any separator, columns in any order, several captions.
 
 A table is text with a line for each caption or image. Its first line names the columns
-(columns.py), or the lines themselves are of a known form: `name.jpg#0<TAB>text`, as Flickr8k and
+(cells.py), or the lines themselves are of a known form: `name.jpg#0<TAB>text`, as Flickr8k and
 Flickr30k were published, or an image's file and a caption. Fields are read as RFC 4180 says, so a
 quoted field may hold separators and line ends. Captions are often written without quotes around
 their commas: the rest of such a line is the caption, where the caption is the last column.
@@ -17,14 +17,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.dataset.cells import listed_texts
-from pipeline.dataset.columns import (
+from pipeline.dataset.cells import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
     SPLIT_COLUMNS,
+    caption_columns,
+    first_of,
+    listed_texts,
     plain_name,
 )
-from pipeline.dataset.locate import IMAGE_ENDINGS
+from pipeline.dataset.folder import IMAGE_ENDINGS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, read_text
 
@@ -40,7 +42,6 @@ _TOKEN_LINE = re.compile(
 _NUMBER_AND_TEXT = re.compile(r"(\d{1,9})\s+(\S.*)", re.DOTALL)
 _QUOTED_FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
 _SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
-_NUMBERED = re.compile(r"(?P<name>.*?)s?[ _.-]?\d{1,3}")
 
 
 @dataclass(frozen=True)
@@ -87,21 +88,25 @@ def find_form(text: str) -> Form | None:
 def _named_form(header: str, separator: str) -> Form | None:
     """The form of a table whose first line names an image and a caption."""
     names = [plain_name(name) for name in header.split(separator)]
-    image = _first_place(names, IMAGE_COLUMNS)
-    if len(names) < 2 or image is None:
-        return None
-    captions = caption_places(names, image)
-    if not captions:
+    image = _place_of(names, IMAGE_COLUMNS)
+    captions = caption_columns(tuple(names))
+    if image is None or not captions:
         return None
     return Form(
         separator=separator,
         width=len(names),
         image=image,
-        captions=captions,
-        split=_first_place(names, SPLIT_COLUMNS),
-        number=_first_place(names, NUMBER_COLUMNS),
+        captions=tuple(names.index(name) for name in captions[0]),
+        split=_place_of(names, SPLIT_COLUMNS),
+        number=_place_of(names, NUMBER_COLUMNS),
         described=repr(header.strip()[:80]),
     )
+
+
+def _place_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
+    """The place of the first of some columns that is there."""
+    name = first_of(names, wanted)
+    return None if name is None else names.index(name)
 
 
 def _bare_form(lines: Sequence[str], separator: str) -> Form | None:
@@ -115,43 +120,15 @@ def _bare_form(lines: Sequence[str], separator: str) -> Form | None:
     return Form(separator, 2, 0, (1,), has_header=False, described=described)
 
 
-def _first_place(names: Sequence[str], wanted: Iterable[str]) -> int | None:
-    """The place of the first of some names that is there."""
-    return next((names.index(name) for name in wanted if name in names), None)
-
-
-def caption_places(names: Sequence[str], image: int | None = None) -> tuple[int, ...]:
-    """Which columns of a table, or keys of a record, hold captions.
-
-    Args:
-        names: of the columns, in lower case.
-        image: the place of the column of images, which is none of captions.
-
-    Returns:
-        The place of the column that is called like a caption, or the places of all that are called
-        so with a number (`caption_0`, `caption_1`); empty for none.
-    """
-    for wanted in CAPTION_COLUMNS:
-        if wanted in names and names.index(wanted) != image:
-            return (names.index(wanted),)
-        matches = [(place, _NUMBERED.fullmatch(name)) for place, name in enumerate(names)]
-        numbered = [
-            place for place, match in matches if match and match["name"] == wanted.removesuffix("s")
-        ]
-        if numbered:
-            return tuple(numbered)
-    return ()
-
-
-def first_images(text: str) -> list[str]:
-    """The images of the first rows of a table; none where it is no table.
+def first_images(text: str) -> list[str] | None:
+    """The images of the first rows of a table; None where it is no table.
 
     Args:
         text: the beginning of a file.
     """
     form = find_form(text)
     if form is None:
-        return []
+        return None
     fields = _fields(text, form) if form.separator else _token_fields(text)
     rows = islice(fields, LINES_LOOKED_AT)
     return [cells[form.image].strip() for _, cells in rows if len(cells) == form.width]

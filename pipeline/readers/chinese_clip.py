@@ -17,12 +17,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pandas as pd
 
-from pipeline.dataset.extracted import ExtractedImages
-from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found, head
 from pipeline.dataset.shards import (
     Caption,
+    ExtractedImages,
     Gathered,
     Shard,
     is_pointer,
@@ -30,7 +29,7 @@ from pipeline.dataset.shards import (
     require_content,
     require_splits,
 )
-from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
+from pipeline.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import first_bytes
@@ -92,7 +91,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     others are its further positives. Texts without an image (the test texts of MUGE) and images
     without a text are left out.
     """
-    all_parts = _parts(_chosen(raw, options.corpus.annotations))
+    all_parts = _parts(_chosen(raw, options))
     parts = {key: part for key, part in all_parts.items() if part.is_whole}
     alone = [
         file
@@ -113,13 +112,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     further: list[tuple[str, str]] = []
     known: set[str] = set()
 
-    def read_part(
-        shard: Shard, folder: ExtractedImages, gathered: Gathered, config: CorpusConfig
-    ) -> None:
+    def read_part(shard: Shard, gathered: Gathered) -> None:
         part = shards[shard]
         texts = _texts(raw, part.texts, gathered)
         named = _Named(shard.split, texts, _owners(texts))
-        _read_images(raw, part.images, named, folder=folder, gathered=gathered)
+        _read_images(raw, part.images, named, gathered)
         twice: list[str] = []
         for text, owner in zip(texts, named.owners, strict=True):
             own_id = f"{named.prefix}{text.text_id}"
@@ -144,16 +141,14 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     return replace(source, positives=table, remarks=remarks)
 
 
-def _chosen(raw: Path, name: str | None) -> Folder:
+def _chosen(raw: Path, options: Options) -> Folder:
     """The files of raw, or of the folder in it that corpus.annotations names."""
-    require_folder(raw)
-    folder = list_folder(raw)
+    folder = list_raw(raw, options)
+    name = options.corpus.annotations
     if name is None:
         return folder
     find_in_raw(raw, name, "corpus.annotations")
-    inside = f"{name.rstrip('/')}/"
-    files = {at: own for at, own in folder.files.items() if f"{at}/".startswith(inside)}
-    return Folder(raw, files)
+    return folder.below(name)
 
 
 def _parts(folder: Folder) -> dict[tuple[str, str | None], _Part]:
@@ -163,7 +158,7 @@ def _parts(folder: Folder) -> dict[tuple[str, str | None], _Part]:
         if _holds_images(folder.root / file):
             parts[file.rpartition("/")[0], split_in_path(file)].images.append(file)
     for file in folder.matching("*.jsonl") if parts else []:
-        if _holds_texts(folder.root / file):
+        if _holds_texts(folder, file):
             parts[file.rpartition("/")[0], split_in_path(file)].texts.append(file)
     return dict(parts)
 
@@ -176,10 +171,10 @@ def _holds_images(path: Path) -> bool:
         return False
 
 
-def _holds_texts(path: Path) -> bool:
+def _holds_texts(folder: Folder, file: str) -> bool:
     """Whether a file's first record is a text with the ids of its images."""
     try:
-        record = json.loads(head(path).lstrip().split("\n")[0])
+        record = json.loads(head(folder, file).lstrip().split("\n")[0])
     except (OSError, ValueError, RecursionError):
         return False
     if not isinstance(record, dict):
@@ -250,17 +245,14 @@ def _owners(texts: Sequence[_Text]) -> list[str]:
     return owners
 
 
-def _read_images(
-    raw: Path, files: Sequence[str], named: _Named, folder: ExtractedImages, gathered: Gathered
-) -> None:
+def _read_images(raw: Path, files: Sequence[str], named: _Named, gathered: Gathered) -> None:
     """Write the images of a split that are a text's own.
 
     Args:
         raw: the user's folder.
         files: the tables of images.
         named: the texts of the split.
-        folder: where images go.
-        gathered: where they are noted.
+        gathered: where images go and are noted.
 
     Raises:
         WorkbenchError: lines without an id, ids twice, images of texts that are not there.
@@ -272,7 +264,7 @@ def _read_images(
     for file in files:
         require_content(raw / file)
         with open(raw / file, "rb") as stream:
-            lines = _lines(stream, folder.max_bytes * 4 // 3 + LONGEST_TEXT)
+            lines = _lines(stream, gathered.folder.max_bytes * 4 // 3 + LONGEST_TEXT)
             for number, line in enumerate(lines, 1):
                 name, tab, encoded = line.removeprefix(b"\xef\xbb\xbf").partition(b"\t")
                 own = name.decode("utf-8", "replace")
@@ -283,7 +275,7 @@ def _read_images(
                 elif own in described:
                     image_id = named.prefix + own
                     gathered.images[image_id] = named.split
-                    gathered.faults[image_id] = _write(image_id, encoded, folder)
+                    gathered.faults[image_id] = _write(image_id, encoded, gathered.folder)
                 seen.add(own)
     problems = Problems("its lines")
     problems.add("lines without an id and a tab", torn)

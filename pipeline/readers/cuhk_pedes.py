@@ -10,9 +10,8 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from pipeline.corpus.tables import SPLITS
-from pipeline.dataset.annotations import read_annotations
-from pipeline.dataset.described import check_once, described_source
-from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.annotations import check_once, described_source, read_annotations
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import (
     PERSON_PATHS,
     Found,
@@ -22,7 +21,7 @@ from pipeline.dataset.recognise import (
     is_person,
     values_in_head,
 )
-from pipeline.dataset.source import Options, Source
+from pipeline.dataset.source import Options, Source, list_raw
 from pipeline.dataset.splits import as_split
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import Name
@@ -44,16 +43,15 @@ def recognise(folder: Folder) -> list[Found]:
     """JSON files that are a list of records of persons."""
     found = []
     for file in few_files(folder, "*.json"):
-        path = folder.root / file
-        record = first_records(path).get("", {})
+        record = first_records(folder, file).get("", {})
         if is_person(record):
             key = next(key for key in PERSON_PATHS if key in record)
             found.append(
                 Found(
                     files=(file,),
-                    names=values_in_head(path, key),
+                    names=values_in_head(folder, file, key),
                     has_splits="split" in record,
-                    is_published=path.name.lower() in PUBLISHED[:-1],
+                    is_published=file.rpartition("/")[2].lower() in PUBLISHED[:-1],
                 )
             )
     return found
@@ -64,11 +62,10 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     `<image_id>#<number>`. Where train and test alone are named, val is drawn from train by person.
     Without splits they are the papers' of CUHK-PEDES: the last 1,000 persons by id are for test
     (Zheng et al. 2020, section 6.1), the 1,000 before for validation."""
-    folder = list_folder(raw)
+    folder = list_raw(raw, options)
     found = annotation_files(
-        raw=raw,
-        options=options,
-        folder=folder,
+        folder,
+        options,
         recognise=recognise,
         expected=EXPECTED,
         published=PUBLISHED,
@@ -95,7 +92,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         for number, text in enumerate(record["captions"])
     ]
     return described_source(
-        raw,
+        folder,
         options,
         splits=dict(zip(files, splits, strict=True)),
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),

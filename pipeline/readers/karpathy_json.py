@@ -8,9 +8,8 @@ import pandas as pd
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from pipeline.dataset.annotations import read_annotations
-from pipeline.dataset.described import check_once, described_source
-from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.annotations import check_once, described_source, read_annotations
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import (
     Found,
     annotation_files,
@@ -18,7 +17,7 @@ from pipeline.dataset.recognise import (
     first_records,
     values_in_head,
 )
-from pipeline.dataset.source import Options, Source
+from pipeline.dataset.source import Options, Source, list_raw
 from pipeline.dataset.splits import as_split
 from pipeline.runtime.errors import counted
 from pipeline.runtime.section import Name
@@ -52,13 +51,12 @@ def recognise(folder: Folder) -> list[Found]:
     published = folder.matching(*PUBLISHED)
     found = []
     for file in few_files(folder, "*.json"):
-        path = folder.root / file
-        record = _first_image(first_records(path))
+        record = _first_image(first_records(folder, file))
         if record is not None:
             found.append(
                 Found(
                     files=(file,),
-                    names=values_in_head(path, "filename"),
+                    names=values_in_head(folder, file, "filename"),
                     has_splits="split" in record,
                     is_published=file in published,
                 )
@@ -78,17 +76,18 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     """Read a file in Karpathy's form: image_id is filepath/filename (MS-COCO) or filename,
     caption_id the sentid, `<image>#<number>` where there is none. The tokens are the file's; where
     it has none the words are cut later."""
+    folder = list_raw(raw, options)
     found = annotation_files(
-        raw=raw,
-        options=options,
-        folder=list_folder(raw),
+        folder,
+        options,
         recognise=recognise,
         expected=EXPECTED,
         published=PUBLISHED,
     )
-    path = raw / found.files[0]
+    file = found.files[0]
+    path = raw / file
     hint = "expected is the format of Karpathy's dataset_*.json"
-    if "" in first_records(path):
+    if "" in first_records(folder, file):
         records: list[_Image] = read_annotations(path, list[_Image], hint)
     else:
         records = read_annotations(path, _Dataset, hint)["images"]
@@ -109,7 +108,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             captions.append((caption_id, name, sentence["raw"], words))
     dropped = len(records) - len(splits)
     return described_source(
-        raw,
+        folder,
         options,
         splits=splits,
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text", "tokens"]),

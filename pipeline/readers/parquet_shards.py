@@ -22,5 +22,5 @@ def recognise(folder: Folder) -> list[Found]:
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the parquet files below raw that have a column of images; ids as `read_row_shards`
     says."""
-    shards = find_shards(raw, options.corpus.annotations, FORMAT.ending)
+    shards = find_shards(raw, options, FORMAT.ending)
     return read_row_shards(raw, out, options, shards=shards, form=FORMAT)

@@ -33,7 +33,7 @@ def recognise(folder: Folder) -> list[Found]:
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the arrow files below raw that have a column of images; ids as `read_row_shards` says.
     WorkbenchError where a file that state.json names is not there."""
-    shards = find_shards(raw, options.corpus.annotations, FORMAT.ending)
+    shards = find_shards(raw, options, FORMAT.ending)
     folders = list(dict.fromkeys(shard.path.parent for shard in shards))
     listed = {folder: _listed(folder) for folder in folders}
     own = [shard for shard in shards if _belongs(shard, listed[shard.path.parent])]
