@@ -4,8 +4,9 @@ A reader of annotations reads values (`read_annotations`), cuts them into images
 captions, and ends with `described_source`, which finds the images and settles their splits.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -204,10 +205,5 @@ def numbered(images: Iterable[str]) -> list[str]:
     Args:
         images: the image of every caption, in the captions' order.
     """
-    counts: dict[str, int] = {}
-    ids = []
-    for image in images:
-        number = counts.get(image, 0)
-        counts[image] = number + 1
-        ids.append(f"{image}#{number}")
-    return ids
+    numbers: dict[str, Iterator[int]] = defaultdict(count)
+    return [f"{image}#{next(numbers[image])}" for image in images]

@@ -47,7 +47,11 @@ class Folder:
     @cached_property
     def others(self) -> list[str]:
         """The files whose names do not end as those of images, in the order of iteration."""
-        return [file for file in self if not file.lower().endswith(IMAGE_ENDINGS)]
+        others = {
+            place: frozenset(name for name in names if not name.lower().endswith(IMAGE_ENDINGS))
+            for place, names in self.files.items()
+        }
+        return list(Folder(self.root, others))
 
     def matching(self, *patterns: str, deepest: int = DEEPEST) -> list[str]:
         """Paths of files that are no images and whose name matches one of some globs.

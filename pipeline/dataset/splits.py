@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def without_split(path: str) -> str:
     return path[: matches[-1].start()] + path[matches[-1].end() :]
 
 
+@lru_cache
 def split_named(word: str) -> str | None:
     """The split that a word means, such as `Validation` or `dev`; None for any other word."""
     return _SPLIT_OF.get(word.strip().lower())
@@ -70,10 +72,13 @@ def find_split_lists(folder: Path, names: Collection[str]) -> dict[str, Path]:
     Returns:
         By split the only list of it; empty without a list for training.
     """
+    files = _files_called_lists(folder)
+    if not files["train"]:
+        return {}
     known = {_stem(name) for name in names}
     lists: dict[str, Path] = {}
-    for split, files in _files_called_lists(folder).items():
-        own = [path for path in files if _names_images(path, known)]
+    for split, paths in files.items():
+        own = [path for path in paths if _names_images(path, known)]
         if len(own) == 1:
             lists[split] = own[0]
     return lists if "train" in lists else {}
@@ -111,9 +116,11 @@ def named_split_lists(
 
 def _files_called_lists(folder: Path) -> dict[str, list[Path]]:
     """The files of a folder that are called like a list of a split, by split."""
-    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    names = sorted(os.listdir(folder))
     return {
-        split: [path for path in files if pattern.fullmatch(path.name)]
+        split: [
+            folder / name for name in names if pattern.fullmatch(name) and (folder / name).is_file()
+        ]
         for split, pattern in _LISTS.items()
     }
 

@@ -58,8 +58,10 @@ class _Annotations(TypedDict):
 
 @dataclass(frozen=True)
 class _File:
-    """What a file says: its images' names, and of every caption its id, its image and its text."""
+    """What a file says: the split in its name, its images' names, and of every caption its id, its
+    image and its text."""
 
+    split: str | None
     images: list[str]
     ids: list[str | None]
     described: list[str]
@@ -104,7 +106,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     files = {file: _read_file(folder, file) for file in found.files}
     named = one_split_each(
-        raw, ((name, split_in_path(file)) for file, own in files.items() for name in own.images)
+        raw, ((name, own.split) for own in files.values() for name in own.images)
     )
     described = [image for own in files.values() for image in own.described]
     ids = [name for own in files.values() for name in own.ids]
@@ -154,6 +156,7 @@ def _read_file(folder: Folder, file: str) -> _File:
     problems.add("captions of images that the file does not list, ids", orphans)
     problems.raise_if_any("mend the file, or download it again")
     return _File(
+        split=split_in_path(file),
         images=list(names.values()),
         ids=[None if caption.get("id") is None else str(caption["id"]) for caption in captions],
         described=[names[caption["image_id"]] for caption in captions],
