@@ -68,13 +68,13 @@ def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
 
 def check_ids(source: Source) -> None:
     """Raise WorkbenchError for ids that repeat, lead nowhere, or out of the folder."""
-    images, captions = source.images, source.captions
-    ids, described = images["image_id"], captions["image_id"]
+    images = source.images
+    ids = images["image_id"]
     problems = Problems(str(source.root))
     problems.add("images more than once", ids[ids.duplicated()].unique())
-    caption_ids = captions["caption_id"]
+    caption_ids = source.captions["caption_id"]
     problems.add("caption ids more than once", caption_ids[caption_ids.duplicated()].unique())
-    orphans = caption_ids[~described.isin(set(ids))]
+    orphans = caption_ids[~source.captions["image_id"].isin(set(ids))]
     problems.add("captions of images that are not in the corpus", orphans)
     other = images[~images["split"].isin(SPLITS)]
     cases = (f"{row.image_id} ({row.split!a})" for row in other.itertuples())
@@ -100,11 +100,24 @@ def with_tokens(captions: pd.DataFrame) -> pd.DataFrame:
 def find_rejects(
     images: pd.DataFrame, captions: pd.DataFrame, checked: list[CheckedImage], max_words: int
 ) -> pd.DataFrame:
-    """What cannot be used, a row per fault: image_id, caption_id ("" for the image), reason."""
+    """What cannot be used.
+
+    Args:
+        images: N rows with image_id.
+        captions: columns image_id, caption_id, text and tokens.
+        checked: of every image, in the order of `images`, whether it can be decoded.
+        max_words: corpus.max_words, the most words of a caption.
+
+    Returns:
+        A row per fault: image_id, caption_id ("" for the image), reason.
+    """
     unusable: dict[str, list[tuple[str, str]]] = {}
-    columns = (captions["image_id"], captions["caption_id"], captions["text"], captions["tokens"])
-    for image, caption, text, words in zip(*columns, strict=True):
-        if reason := _caption_fault(text, words, max_words):
+    rows_of_captions = captions[["image_id", "caption_id", "text", "tokens"]].itertuples(
+        index=False
+    )
+    for image, caption, text, words in rows_of_captions:
+        reason = _caption_fault(text, words, max_words)
+        if reason:
             unusable.setdefault(str(image), []).append((caption, f"caption {caption} {reason}"))
     total = captions["image_id"].value_counts().to_dict()
     rows: list[tuple[str, str, str]] = []
@@ -119,6 +132,7 @@ def find_rejects(
 
 
 def _caption_fault(text: str, words: list[str], max_words: int) -> str:
+    """Why a caption cannot be used, empty where it can."""
     if not len(words):
         return "without a word"
     if len(words) > max_words:
@@ -131,6 +145,7 @@ def _caption_fault(text: str, words: list[str], max_words: int) -> str:
 
 
 def _decoded(source: Source, files: list[str], options: Options) -> list[CheckedImage]:
+    """What decoding each image says; those with a fault of the reader's are not tried."""
     faults = source.images["fault"].tolist() if "fault" in source.images else [""] * len(files)
     intact = [file for file, fault in zip(files, faults, strict=True) if not fault]
     check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
@@ -141,6 +156,7 @@ def _decoded(source: Source, files: list[str], options: Options) -> list[Checked
 def _assemble(
     source: Source, images: pd.DataFrame, captions: pd.DataFrame, rejects: pd.DataFrame
 ) -> Corpus:
+    """The tables of what can be used, in the corpus's order."""
     images = _in_order_of("split", images, {split: n for n, split in enumerate(SPLITS)})
     rows = dict(zip(images["image_id"], images.index, strict=True))
     captions = _in_order_of("image_id", captions, rows)
@@ -173,6 +189,7 @@ def _check_splits(source: Source, out: Path, images: pd.DataFrame, rejects: pd.D
 
 
 def _listed(rejects: pd.DataFrame) -> pd.DataFrame:
+    """Rejects as the corpus's table has them: file and reason."""
     return rejects.rename(columns={"image_id": "file"})[["file", "reason"]]
 
 

@@ -10,8 +10,18 @@ from pipeline.runtime.text import Problems, read_text
 
 
 def read_csv(path: Path, expected: str) -> pd.DataFrame:
-    """All fields as text, rows numbered as lines of the file where no field has a line end;
-    WorkbenchError with `expected` as its hint for columns of one name and rows of another width."""
+    """All fields as text, rows numbered as lines of the file where no field has a line end.
+
+    Args:
+        path: the file.
+        expected: what should be in it, the hint of the error.
+
+    Returns:
+        A column of texts for each name in the first line.
+
+    Raises:
+        WorkbenchError: no CSV, columns of one name, or rows of another width.
+    """
     try:
         header, *rows = [*csv.reader(read_text(path).splitlines())] or [[]]
     except csv.Error as error:

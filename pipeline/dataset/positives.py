@@ -26,8 +26,19 @@ NUMBER = re.compile(r"[0-9]{1,18}$")  # of 64 bits
 
 
 def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
-    """The pairs of the list that corpus.positives names: grade, i2t, t2i, and ids or, in published
-    lists, MS-COCO's numbers. None for none, and for pairs that are made of the corpus itself."""
+    """The pairs of the list that corpus.positives names.
+
+    Args:
+        raw: the user's folder.
+        config: corpus.positives, corpus.positives_path and corpus.positives_threshold.
+
+    Returns:
+        Columns grade, i2t, t2i, and image_id and caption_id or, in published lists, image and
+        caption: MS-COCO's numbers. None for none, and for pairs that are made of the corpus itself.
+
+    Raises:
+        WorkbenchError: a list that is not there, or cannot be read.
+    """
     path = config.positives_path
     if config.positives == "none" or is_from_corpus(config.positives):
         return None
@@ -43,8 +54,21 @@ def is_from_corpus(name: str) -> bool:
 
 
 def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The pairs of a list as RELEVANCE, in the corpus's order. Published lists cover images that a
-    corpus need not have: these pairs are left out, and counted. A list of one's own must fit."""
+    """The pairs of a list as the corpus has them. Published lists cover images that a corpus need
+    not have: these pairs are left out, and counted. A list of one's own must fit.
+
+    Args:
+        corpus: the tables.
+        listed: what `read_list` returns, or a list that is made of the corpus.
+        name: corpus.positives.
+
+    Returns:
+        The columns of RELEVANCE, rows in the order of the corpus's images and captions.
+
+    Raises:
+        WorkbenchError: ids that the corpus lacks, in a list of one's own; a published list that is
+            of another dataset.
+    """
     own_ids = POSITIVES.constant(name, "OWN_IDS", False)
     if own_ids:
         pairs = listed
@@ -94,8 +118,15 @@ def own_pairs(corpus: Corpus, further: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_ids(listed: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
-    """The pairs (columns image and caption: numbers) whose image and caption the corpus has, with
-    their ids; WorkbenchError where several images of the corpus have a listed number."""
+    """The pairs of a published list whose image and caption the corpus has, with their ids.
+
+    Args:
+        listed: columns image and caption: MS-COCO's numbers.
+        corpus: the tables; the names of its images end in these numbers.
+
+    Raises:
+        WorkbenchError: several images of the corpus have a listed number.
+    """
     images = pd.Series(
         corpus.images["image_id"].to_numpy(), corpus.images["image_id"].map(number_of)
     )

@@ -83,31 +83,47 @@ def with_further_images(corpus: Corpus, further: pd.DataFrame, name: str) -> Cor
 
 
 def without_negatives(corpus: Corpus, pairs: pd.DataFrame) -> Corpus:
-    """The corpus whose captions also fit the training images that they are paired with."""
+    """The corpus whose captions also fit the training images that they are paired with.
+
+    Args:
+        corpus: the tables, whose captions may have a column `fits` already.
+        pairs: columns image_id and caption_id of what fits.
+    """
     listed = training_pairs(corpus, pairs)
     total = sum(map(len, listed))
     say(f"no negatives in training: {total:,} pairs of corpus.positives beside the corpus's own")
     before: Iterable[list[str]] = corpus.captions.get("fits", [[]] * len(listed))
-    joined = [sorted({*own, *more}) for own, more in zip(before, listed, strict=True)]
-    fits = pd.Series(joined, index=corpus.captions.index, dtype=object)
+    united = [sorted({*own, *further}) for own, further in zip(before, listed, strict=True)]
+    fits = pd.Series(united, index=corpus.captions.index, dtype=object)
     return replace(corpus, captions=corpus.captions.assign(fits=fits))
 
 
 def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]":
-    """For every caption, the training images that it fits beside its own, sorted."""
+    """For every caption, the training images that it fits beside its own, sorted.
+
+    Args:
+        corpus: the tables.
+        pairs: columns image_id and caption_id of what fits.
+    """
     owner = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
     training = corpus.images["image_id"][corpus.images["split"] == "train"]
     kept = pairs[pairs["image_id"].isin(training)]
     kept = kept[kept["image_id"] != kept["caption_id"].map(owner)]
-    of = {name: sorted(set(images)) for name, images in kept.groupby("caption_id")["image_id"]}
-    return corpus.captions["caption_id"].map(lambda name: of.get(name, []))
+    fitting = {name: sorted(set(own)) for name, own in kept.groupby("caption_id")["image_id"]}
+    return corpus.captions["caption_id"].map(lambda name: fitting.get(name, []))
 
 
 def first_captions(source: Source, number: int | None) -> Source:
-    """The source with the first `number` captions of each image; None for all."""
+    """The source with the first captions of each image.
+
+    Args:
+        source: what a reader read.
+        number: of captions that an image keeps; None for all.
+    """
     if number is None:
         return source
     kept = source.captions.groupby("image_id", sort=False).cumcount() < number
-    if dropped := int((~kept).sum()):
+    dropped = int((~kept).sum())
+    if dropped:
         say(f"left out: {counted(dropped, 'caption')} after the first {number:,} of an image")
     return replace(source, captions=source.captions[kept].reset_index(drop=True))

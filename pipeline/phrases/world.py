@@ -12,7 +12,7 @@ from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
 from pipeline.readers.shapes import Task, scenes_of, spoken, world_of
 from pipeline.readers.shapes.drawing import box
 from pipeline.readers.shapes.mentions import Mention, mentions
-from pipeline.readers.shapes.relations import Box
+from pipeline.readers.shapes.scenes import Box
 from pipeline.readers.shapes.world import World
 
 

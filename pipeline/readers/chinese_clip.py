@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pandas as pd
 
+from pipeline.dataset.cells import first_of
 from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found, head
 from pipeline.dataset.shards import (
@@ -90,6 +91,18 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     The image of a text is the first of its images that has no text yet, else its first one; the
     others are its further positives. Texts without an image (the test texts of MUGE) and images
     without a text are left out.
+
+    Args:
+        raw: the user's folder.
+        out: the folder of the corpus, for the images.
+        options: corpus.annotations, a folder in `raw`; how splits are drawn.
+
+    Returns:
+        The source, with further positives where texts are of several images.
+
+    Raises:
+        WorkbenchError: no such files, lines that cannot be read, ids twice, or images of texts that
+            are not there.
     """
     all_parts = _parts(_chosen(raw, options))
     parts = {key: part for key, part in all_parts.items() if part.is_whole}
@@ -184,7 +197,7 @@ def _holds_texts(folder: Folder, file: str) -> bool:
 
 def _value(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
     """The value of the first of some keys that a record has; None without any."""
-    return next((record[key] for key in keys if key in record), None)
+    return record.get(first_of(record, keys) or "")
 
 
 def _texts(raw: Path, files: Iterable[str], gathered: Gathered) -> list[_Text]:
@@ -219,7 +232,8 @@ def _text(line: bytes, number: int) -> _Text:
     record = json.loads(line.decode("utf-8-sig"))
     if not isinstance(record, dict):
         raise ValueError("no record")
-    text, images = _value(record, TEXT_KEYS), _value(record, IMAGE_IDS_KEYS)
+    text = _value(record, TEXT_KEYS)
+    images = _value(record, IMAGE_IDS_KEYS)
     text_id = _value(record, TEXT_ID_KEYS)
     ids = images if isinstance(images, list) else []
     if not is_text(text) or images not in (None, ids):
@@ -231,6 +245,7 @@ def _text(line: bytes, number: int) -> _Text:
 
 
 def _is_id(value: object) -> bool:
+    """Whether a value of JSON can be an id: a number or a text."""
     return is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
 
 

@@ -95,7 +95,20 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     """Read a file, or one for each split: the split is that in the file's name, caption_id the
     annotation's id, `<image>#<number>` where there is none, or where two files have the same ids.
     With train and val alone, what is held out is drawn from val; a file alone is cut into all
-    splits."""
+    splits.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, a file or a folder; how splits are drawn.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such file, fields that are missing, captions of images that the file does
+            not list, or an image in the files of two splits.
+    """
     folder = list_raw(raw, options)
     found = annotation_files(
         folder,
@@ -138,7 +151,8 @@ def _read_file(folder: Folder, file: str) -> _File:
     path = folder.root / file
     hint = f"expected is {EXPECTED}"
     value: _Annotations = read_annotations(path, _Annotations, hint)
-    images, captions = value["images"], value["annotations"]
+    images = value["images"]
+    captions = value["annotations"]
     prefix = _images_folder(path.name, [image["file_name"] for image in images], folder)
     names: dict[int | str, str] = {}
     twice = []

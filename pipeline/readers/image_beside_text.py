@@ -47,8 +47,21 @@ def recognise(folder: Folder) -> list[Found]:
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read images that have a text: image_id is the path, a line a caption, its id
-    `<image_id>#<number>`. Folders train, val and test are splits. corpus.annotations may name the
-    folder of the texts, corpus.images that of the images."""
+    `<image_id>#<number>`. Folders train, val and test are splits.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations may name the folder of the texts, corpus.images that of the
+            images; how splits are drawn.
+
+    Returns:
+        The source, with remarks about images and texts that are alone.
+
+    Raises:
+        WorkbenchError: no image has a text of its name, several could have the same, or texts that
+            cannot be read.
+    """
     folder = list_raw(raw, options)
     images_in = _folder(raw, options.corpus.images, "corpus.images")
     texts_in = _folder(raw, options.corpus.annotations, "corpus.annotations")

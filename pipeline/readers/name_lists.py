@@ -41,6 +41,7 @@ def recognise(folder: Folder) -> list[Found]:
 
 
 def _found(folder: Folder, pairs: Pairs) -> Found:
+    """Lists that are read together, with some of their images."""
     names = [name for file in dict.fromkeys(pairs.values()) for name in _names(folder, file)]
     return Found(
         files=(*pairs, *dict.fromkeys(pairs.values())),
@@ -87,7 +88,8 @@ def _kind_of(file: str, begin: str) -> str:
 
 def _nearness(first: str, second: str) -> tuple[bool, int]:
     """How near two files lie to each other: in one folder, else how much of their path is one."""
-    one, other = first.rpartition("/")[0], second.rpartition("/")[0]
+    one = first.rpartition("/")[0]
+    other = second.rpartition("/")[0]
     return one == other, len(os.path.commonpath(["/" + one, "/" + other]))
 
 
@@ -106,6 +108,7 @@ def _of_images_here(folder: Folder, pairs: Pairs) -> Pairs:
 
 
 def _first_lines(folder: Folder, file: str) -> list[str]:
+    """The first lines of a file that are not blank, stripped."""
     lines = head(folder, file).split("\n")[:LOOKED_AT]
     return [line.strip() for line in lines if line.strip()]
 
@@ -130,8 +133,21 @@ def _are_texts(folder: Folder, files: Iterable[str]) -> bool:
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read lists of captions and of images, line by line: image_id is the image's path, caption_id
-    `<image_id>#<number>`, the split that in the lists' names. corpus.annotations may name one of
-    several lists of captions: those of its kind are read, as train.de, val.de and test.de."""
+    `<image_id>#<number>`, the split that in the lists' names.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations may name one of several lists of captions: those of its kind are
+            read, as train.de, val.de and test.de.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such lists, several kinds that are equally good, lists of different
+            lengths, a line without an image, or an image in two splits.
+    """
     folder = list_raw(raw, options)
     pairs = _chosen(folder, options)
     rows: list[tuple[str, str]] = []
@@ -186,5 +202,6 @@ def _chosen(folder: Folder, options: Options) -> Pairs:
 
 
 def _lines(path: Path) -> list[str]:
+    """All lines of a list, stripped, blank ones, too: their numbers tell what belongs together."""
     lines = read_text(path).split("\n")
     return [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]

@@ -90,6 +90,7 @@ def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -
 
 
 def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys | None:
+    """The keys of a list by its first record; None where it has no images or no captions."""
     images = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
     if key == "annotations":  # MS-COCO's form has ids of images there, and not their names
         images = [name for name in images if name != "image_id"]
@@ -111,10 +112,12 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
 
 
 def _is_text(value: object) -> bool:
+    """Whether a value is a text that could name an image or a split."""
     return isinstance(value, str) and value != ""
 
 
 def _is_texts(value: object) -> bool:
+    """Whether a value could be captions: a text, or some."""
     return isinstance(value, str) or (
         isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
     )
@@ -123,7 +126,21 @@ def _is_texts(value: object) -> bool:
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read a file, or one for each split: image_id is the image's path, caption_id
     `<image_id>#<number>`. Records of one image give it all their captions. The split is the
-    record's, else that in the file's name."""
+    record's, else that in the file's name.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, a file or a folder; corpus.image_field and
+            corpus.caption_field, keys of the records; corpus.restval; how splits are drawn.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such file, records without an image or a caption, each named, or an image
+            in two splits.
+    """
     folder = list_raw(raw, options)
     found = annotation_files(
         folder,
@@ -212,6 +229,7 @@ def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) 
 
 
 def _rows(records: Iterable[Mapping[str, Any]], keys: _Keys, split: str | None) -> list[_Row]:
+    """Image, captions and split of every record; split: of those that say none."""
     return [
         (
             record[keys.image],

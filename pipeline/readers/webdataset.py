@@ -95,7 +95,21 @@ def recognise(folder: Folder) -> list[Found]:
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the tar files below raw: image_id is `<shard>/<member>`, because keys need not differ
     between shards, caption_id `<image_id>#<number>`. Captions are the lines of .txt, else the text
-    or texts in .json; corpus.image_field and corpus.caption_field name other endings."""
+    or texts in .json.
+
+    Args:
+        raw: the user's folder.
+        out: the folder of the corpus, for the images.
+        options: corpus.annotations, a file or a folder; corpus.image_field and
+            corpus.caption_field, other endings; how splits are drawn.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such file, compressed ones, damaged ones, members that cannot be read or
+            may not be (links, pickles), or samples of which it is not clear what is meant.
+    """
     _refuse_compressed(raw, options)
     shards = find_shards(raw, options, ".tar")
     require_splits(raw, shards)
@@ -151,7 +165,8 @@ def _read_shard(shard: Shard, gathered: Gathered, config: CorpusConfig) -> None:
         unreadable: list[str] = []
         for key, sample in samples.items():
             try:
-                image, text = _image(sample, config), _text(sample, config)
+                image = _image(sample, config)
+                text = _text(sample, config)
             except _Unclear as error:
                 unclear.append(f"{f'{shard.name}/{key}'!a}: {error}")
                 continue
