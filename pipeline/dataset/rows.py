@@ -7,6 +7,7 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -160,33 +161,35 @@ def sight_of_rows(path: Path, form: RowFormat) -> Sight:
         return Sight.DAMAGED
     if not any(is_image(own.type) for own in schema):
         return Sight.OTHER
-    texts = [own.name for own in schema if is_text(own.type)]
-    return Sight.SHARD_WITH_SPLITS if _in_order(texts, SPLIT_COLUMNS) else Sight.SHARD
+    return Sight.SHARD_WITH_SPLITS if _columns_for_splits(schema) else Sight.SHARD
 
 
-def _schemas(shards: Sequence[Shard], form: RowFormat) -> dict[Shard, pa.Schema | None]:
-    """The columns of every file; None for one that cannot be read: reading names it."""
-    schemas: dict[Shard, pa.Schema | None] = {}
+def _columns_for_splits(schema: pa.Schema) -> list[str]:
+    """The columns of texts that are called as if they said the split."""
+    return _in_order([own.name for own in schema if is_text(own.type)], SPLIT_COLUMNS)
+
+
+def _schemas(shards: Sequence[Shard], form: RowFormat) -> dict[Shard, pa.Schema]:
+    """The columns of every file; none for one that cannot be read: reading names it."""
+    schemas = dict.fromkeys(shards, pa.schema([]))
     for shard in shards:
-        try:
+        with suppress(WorkbenchError):
             require_content(shard.path)
             schemas[shard] = form.read_schema(shard.path)
-        except WorkbenchError:
-            schemas[shard] = None
     return schemas
 
 
 def _with_images(
-    raw: Path, schemas: Mapping[Shard, pa.Schema | None], ending: str, named: str | None
+    raw: Path, schemas: Mapping[Shard, pa.Schema], ending: str, named: str | None
 ) -> tuple[list[Shard], list[str]]:
     """The files with a column of images, or all where none has any: reading says what they have.
     Those that cannot be read stay, too. And a line about the others."""
-    without = []
-    for shard, schema in schemas.items():
-        columns = [] if schema is None else list(schema)
-        has_images = any(is_image(own.type) and named in (None, own.name) for own in columns)
-        if schema is not None and not has_images:
-            without.append(shard)
+    without = [
+        shard
+        for shard, schema in schemas.items()
+        if schema.names
+        and not any(is_image(own.type) and named in (None, own.name) for own in schema)
+    ]
     own = [shard for shard in schemas if shard not in without]
     if not own or not without:
         return list(schemas), []
@@ -196,13 +199,11 @@ def _with_images(
 
 
 def _split_column(
-    shards: Sequence[Shard], schemas: Mapping[Shard, pa.Schema | None], form: RowFormat
+    shards: Sequence[Shard], schemas: Mapping[Shard, pa.Schema], form: RowFormat
 ) -> str | None:
     """The column that says the split, by its name and by its first value; None for none."""
     for shard in shards:
-        schema = schemas[shard]
-        texts = [] if schema is None else [own.name for own in schema if is_text(own.type)]
-        for name in _in_order(texts, SPLIT_COLUMNS):
+        for name in _columns_for_splits(schemas[shard]):
             value = _first_text(shard.path, name, form)
             if split_named(value) or value.strip().lower() == RESTVAL:
                 return name
@@ -212,13 +213,11 @@ def _split_column(
 def _first_text(path: Path, name: str, form: RowFormat) -> str:
     """The first text of a column that is not empty; empty where there is none, or where the file is
     damaged: reading names it."""
-    try:
+    with suppress(WorkbenchError):
         for batch in form.read_batches(path, [name]):
             for value in python_values(batch.column(0)):
                 if value:
                     return str(value)
-    except WorkbenchError:
-        pass
     return ""
 
 
@@ -352,21 +351,18 @@ class RowImages:
 
     A name stands for one image as long as its bytes are the same: Hugging Face keeps the last part
     of a path alone, so that different images can have one name.
+
+    Args:
+        config: corpus.restval.
+        split: the column that says the split, None where the files' names do.
     """
 
     def __init__(self, config: CorpusConfig, split: str | None) -> None:
-        """Begin without any row.
-
-        Args:
-            config: corpus.restval.
-            split: the column that says the split, None where the files' names do.
-        """
         self.restval = config.restval
         self.split = split
+        self.ids: dict[tuple[str, bytes], str] = {}  # by name and digest
         self.digests: dict[str, bytes] = {}  # of the first image of every name
-        self.others: dict[tuple[str, bytes], str] = {}  # other images of a name: their ids
-        self.used: set[str] = set()
-        self.taken: dict[str, None] = {}
+        self.claims: Counter[str] = Counter()  # how many images would have an id
         self.dropped = 0
         self.unknown: Counter[str] = Counter()
 
@@ -411,34 +407,26 @@ class RowImages:
 
     def _identify(self, name: str, digest: bytes, gathered: Gathered) -> str:
         """The id of an image, the same for the same name and digest."""
-        first = self.digests.get(name)
-        if first == digest:
-            return name
-        if first is None:
-            self.digests[name] = digest
-            self._claim(name)
-            return name
-        known = self.others.get((name, digest))
+        known = self.ids.get((name, digest))
         if known is not None:
             return known
-        if name not in gathered.renamed:
-            gathered.renamed[name] = _with_digest(name, first)
-            self._claim(gathered.renamed[name])
-        own = _with_digest(name, digest)
-        self._claim(own)
-        self.others[name, digest] = own
+        own = name
+        first = self.digests.setdefault(name, digest)
+        if first != digest:
+            own = _with_digest(name, digest)
+            if name not in gathered.renamed:
+                gathered.renamed[name] = _with_digest(name, first)
+                self.claims[gathered.renamed[name]] += 1
+        self.claims[own] += 1
+        self.ids[name, digest] = own
         return own
 
-    def _claim(self, image_id: str) -> None:
-        """Note an id that another image has: its name looks like one with a digest."""
-        if image_id in self.used:
-            self.taken[image_id] = None
-        self.used.add(image_id)
-
     def raise_if_taken(self) -> None:
-        """Raise WorkbenchError for ids that several images would have."""
+        """Raise WorkbenchError for ids that several images would have: a name looks like one with a
+        digest."""
+        taken = (ascii(image_id) for image_id, number in self.claims.items() if number > 1)
         problems = Problems("its rows")
-        problems.add("paths of more than one image", map(ascii, self.taken))
+        problems.add("paths of more than one image", taken)
         problems.raise_if_any()
 
     def remarks(self) -> list[str]:
