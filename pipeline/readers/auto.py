@@ -116,20 +116,21 @@ def _problem_of(path: Path) -> WorkbenchError | None:
     if not path.is_file():
         return None
     problem = explain(path)
-    if problem is not None or path.suffix.lower() not in TEXTS:
-        return problem
-    try:
-        read_text(path)
-    except WorkbenchError as error:
-        return error
-    return None
+    if problem is None and path.suffix.lower() in TEXTS:
+        try:
+            read_text(path)
+        except WorkbenchError as error:
+            return error
+    return problem
 
 
 def ranked_candidates(folder: Folder) -> list[Candidate]:
     """What every reader knows of a folder, the best first; equals in the order of their names."""
-    candidates = []
-    for name in READERS:
-        recognise = getattr(READERS.imported(name), "recognise", None)
-        if recognise is not None:
-            candidates += [Candidate(name, found) for found in recognise(folder)]
+    modules = {name: READERS.imported(name) for name in READERS}
+    candidates = [
+        Candidate(name, found)
+        for name, module in modules.items()
+        if hasattr(module, "recognise")
+        for found in module.recognise(folder)
+    ]
     return sorted(candidates, key=lambda one: quality(one.found, folder.stems), reverse=True)

@@ -9,9 +9,10 @@ import binascii
 import io
 import json
 import re
-from collections import defaultdict
+from codecs import BOM_UTF8
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -44,19 +45,6 @@ _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?[^\t\r\n]{1,256}\t[A-Za-z0-9+/_-]{32
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-@dataclass
-class _Part:
-    """The files of one split: tables of images, and texts."""
-
-    images: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether there are both."""
-        return bool(self.images and self.texts)
-
-
 class _Text(NamedTuple):
     """A text, its id, and the ids of the images that it is of."""
 
@@ -65,22 +53,19 @@ class _Text(NamedTuple):
     image_ids: tuple[str, ...]
 
 
-class _Named(NamedTuple):
-    """The texts of a split, and of each the image that is its own."""
+class _Part(NamedTuple):
+    """The files of one split: tables of images, and texts."""
 
-    split: str | None
-    texts: Sequence[_Text]
-    owners: Sequence[str]
+    images: list[str]
+    texts: list[str]
 
-    @property
-    def prefix(self) -> str:
-        """What stands before all ids."""
-        return "" if self.split is None else f"{self.split}/"
+
+_Parts = dict[tuple[str, str | None], _Part]  # by folder and split
 
 
 def recognise(folder: Folder) -> list[Found]:
     """Tables of images in base64 with texts that name them in the same folder."""
-    parts = {key: part for key, part in _parts(folder).items() if part.is_whole}
+    parts, _ = _parts(folder)
     files = [file for part in parts.values() for file in (*part.images, *part.texts)]
     return [Found(tuple(files), has_splits=any(split for _, split in parts))] if files else []
 
@@ -104,14 +89,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         WorkbenchError: no such files, lines that cannot be read, ids twice, or images of texts that
             are not there.
     """
-    all_parts = _parts(_chosen(raw, options))
-    parts = {key: part for key, part in all_parts.items() if part.is_whole}
-    alone = [
-        file
-        for part in all_parts.values()
-        if not part.is_whole
-        for file in (*part.images, *part.texts)
-    ]
+    parts, alone = _parts(_chosen(raw, options))
     if not parts:
         raise WorkbenchError(
             f"{raw}: no table of images in base64 (train_imgs.tsv) with texts that name them "
@@ -123,24 +101,27 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     }
     require_splits(raw, list(shards))
     further: list[tuple[str, str]] = []
-    known: set[str] = set()
+    text_ids: Counter[str] = Counter()
 
     def read_part(shard: Shard, gathered: Gathered) -> None:
         part = shards[shard]
+        prefix = "" if shard.split is None else f"{shard.split}/"
         texts = _texts(raw, part.texts, gathered)
-        named = _Named(shard.split, texts, _owners(texts))
-        _read_images(raw, part.images, named, gathered)
-        twice: list[str] = []
-        for text, owner in zip(texts, named.owners, strict=True):
-            own_id = f"{named.prefix}{text.text_id}"
-            if own_id in known:
-                twice.append(own_id)
-            known.add(own_id)
-            gathered.captions.append(Caption(named.prefix + owner, text.text, own_id=own_id))
-            others = (name for name in text.image_ids if name != owner)
-            further.extend((own_id, named.prefix + name) for name in others)
+        owners = _owners(texts)
+        seen = _read_images(raw, shard.split, part.images, owners, gathered)
+        named = dict.fromkeys(name for text in texts for name in text.image_ids)
+        missing = (ascii(name) for name in named if name not in seen)
+        problems = Problems("its lines")
+        problems.add("images of texts that are not there", missing)
+        problems.raise_if_any()
+        for text, owner in zip(texts, owners, strict=True):
+            own_id = f"{prefix}{text.text_id}"
+            text_ids[own_id] += 1
+            gathered.captions.append(Caption(prefix + owner, text.text, own_id=own_id))
+            further.extend((own_id, prefix + name) for name in text.image_ids if name != owner)
         problems = Problems(listing(part.texts))
-        problems.add("text ids more than once", map(ascii, dict.fromkeys(twice)))
+        twice = (ascii(own_id) for own_id, number in text_ids.items() if number > 1)
+        problems.add("text ids more than once", twice)
         problems.raise_if_any()
 
     source = read_shards(raw, out, options, shards=list(shards), kind="", read_shard=read_part)
@@ -164,16 +145,18 @@ def _chosen(raw: Path, options: Options) -> Folder:
     return folder.below(name)
 
 
-def _parts(folder: Folder) -> dict[tuple[str, str | None], _Part]:
-    """The files that belong together, by their folder and split."""
-    parts: dict[tuple[str, str | None], _Part] = defaultdict(_Part)
+def _parts(folder: Folder) -> tuple[_Parts, list[str]]:
+    """The files that belong together, and those that lack images or texts."""
+    parts: _Parts = defaultdict(lambda: _Part([], []))
     for file in folder.matching("*.tsv"):
         if _holds_images(folder.root / file):
             parts[file.rpartition("/")[0], split_in_path(file)].images.append(file)
     for file in folder.matching("*.jsonl") if parts else []:
         if _holds_texts(folder, file):
             parts[file.rpartition("/")[0], split_in_path(file)].texts.append(file)
-    return dict(parts)
+    whole = {key: part for key, part in parts.items() if part.images and part.texts}
+    others = [part for key, part in parts.items() if key not in whole]
+    return whole, [file for part in others for file in (*part.images, *part.texts)]
 
 
 def _holds_images(path: Path) -> bool:
@@ -260,19 +243,30 @@ def _owners(texts: Sequence[_Text]) -> list[str]:
     return owners
 
 
-def _read_images(raw: Path, files: Sequence[str], named: _Named, gathered: Gathered) -> None:
+def _read_images(
+    raw: Path,
+    split: str | None,
+    files: Sequence[str],
+    owners: Iterable[str],
+    gathered: Gathered,
+) -> set[str]:
     """Write the images of a split that are a text's own.
 
     Args:
         raw: the user's folder.
+        split: that of the files, None for none.
         files: the tables of images.
-        named: the texts of the split.
+        owners: the ids, as the tables write them, of images that are a text's own.
         gathered: where images go and are noted.
 
+    Returns:
+        The ids of all images in the tables.
+
     Raises:
-        WorkbenchError: lines without an id, ids twice, images of texts that are not there.
+        WorkbenchError: lines without an id, or ids twice.
     """
-    described = set(named.owners)
+    prefix = "" if split is None else f"{split}/"
+    described = set(owners)
     seen: set[str] = set()
     twice: list[str] = []
     torn: list[str] = []
@@ -281,28 +275,25 @@ def _read_images(raw: Path, files: Sequence[str], named: _Named, gathered: Gathe
         with open(raw / file, "rb") as stream:
             lines = _lines(stream, gathered.folder.max_bytes * 4 // 3 + LONGEST_TEXT)
             for number, line in enumerate(lines, 1):
-                name, tab, encoded = line.removeprefix(b"\xef\xbb\xbf").partition(b"\t")
+                name, tab, encoded = line.removeprefix(BOM_UTF8).partition(b"\t")
                 own = name.decode("utf-8", "replace")
+                image_id = prefix + own
                 if not tab:
                     torn.append(f"{file}, line {number:,}")
-                elif own in seen or named.prefix + own in gathered.images:
+                elif own in seen or image_id in gathered.images:
                     twice.append(own)
                 elif own in described:
-                    image_id = named.prefix + own
-                    gathered.images[image_id] = named.split
+                    gathered.images[image_id] = split
                     gathered.faults[image_id] = _write(image_id, encoded, gathered.folder)
                 seen.add(own)
     problems = Problems("its lines")
     problems.add("lines without an id and a tab", torn)
     problems.add("images more than once", map(ascii, twice))
-    ids = dict.fromkeys(name for text in named.texts for name in text.image_ids)
-    problems.add(
-        "images of texts that are not there", (ascii(one) for one in ids if one not in seen)
-    )
     problems.raise_if_any()
     if len(seen) > len(described):
         left = counted(len(seen) - len(described), "image")
         gathered.remarks.append(f"left out: {left} without a text of its own in {listing(files)}")
+    return seen
 
 
 def _write(image_id: str, encoded: bytes, folder: ExtractedImages) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.dataset.annotations import described_source
-from pipeline.dataset.folder import IMAGE_ENDINGS, Folder
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found, head
 from pipeline.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.dataset.splits import split_in_path
@@ -106,11 +106,8 @@ def _folder(raw: Path, name: str | None, key: str) -> str:
 def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
     """The text of every image: the one beside it, else the only one of its name in another folder,
     of several the one with the most folders in common: images/train/1.jpg, texts/train/1.txt."""
-    images = [
-        path
-        for path in folder
-        if path.startswith(images_in) and path.lower().endswith(IMAGE_ENDINGS)
-    ]
+    others = set(folder.others)
+    images = [path for path in folder if path.startswith(images_in) and path not in others]
     beside: dict[str, list[str]] = defaultdict(list)
     elsewhere: dict[str, list[str]] = defaultdict(list)
     for image in images:
