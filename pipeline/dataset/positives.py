@@ -4,6 +4,7 @@ The list is the truth of what it judges: an image or a caption without a pair in
 a pair of the corpus's own that it leaves out counts as false, as the benchmarks have it.
 """
 
+import csv
 import re
 from pathlib import Path, PurePosixPath
 
@@ -16,7 +17,7 @@ from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.source import find_in_raw
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.process import say
-from pipeline.runtime.text import Problems
+from pipeline.runtime.text import Problems, read_text
 
 KEY = "corpus.positives_path"
 PAIR = ["image_id", "caption_id"]
@@ -175,3 +176,29 @@ def _check_coco(name: str, pairs: pd.DataFrame, absent: dict[str, tuple[int, int
             f"{len(pairs):,} pairs, and {total - missing:,} of {total:,} captions with their image",
             "read MS-COCO with dataset: karpathy_json, or set corpus.positives: none",
         )
+
+
+def read_csv(path: Path, expected: str) -> pd.DataFrame:
+    """All fields as text, rows numbered as lines of the file where no field has a line end.
+
+    Args:
+        path: the file.
+        expected: what should be in it, the hint of the error.
+
+    Returns:
+        A column of texts for each name in the first line.
+
+    Raises:
+        WorkbenchError: no CSV, columns of one name, or rows of another width.
+    """
+    try:
+        header, *rows = [*csv.reader(read_text(path).splitlines())] or [[]]
+    except csv.Error as error:
+        raise WorkbenchError(f"{path}: not a CSV file: {error}", expected) from None
+    lines = range(2, len(rows) + 2)
+    problems = Problems(str(path))
+    problems.add("columns more than once", sorted({n for n in header if header.count(n) > 1}))
+    ragged = (line for line, row in zip(lines, rows, strict=True) if len(row) != len(header))
+    problems.add("lines of another number of fields", ragged)
+    problems.raise_if_any(expected)
+    return pd.DataFrame(rows, index=lines, columns=header, dtype=object)

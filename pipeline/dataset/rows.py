@@ -31,7 +31,6 @@ from pipeline.dataset.cells import (
 from pipeline.dataset.folder import IMAGE_ENDINGS
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.shards import (
-    NO_IMAGE,
     Caption,
     Gathered,
     Shard,
@@ -390,16 +389,11 @@ class RowImages:
         name = name if split is None else f"{split}/{name}"
         image_id = self._identify(name, digest, gathered)
         if image_id not in gathered.images:
-            gathered.images[image_id] = split
-            if row.data is not None:
-                data = io.BytesIO(row.data)
-                fault = gathered.folder.write(image_id, len(row.data), data, digest)
-            else:
-                fault = NO_IMAGE
-                if row.name:
-                    gathered.paths[image_id] = row.name
-            if fault:
-                gathered.faults[image_id] = fault
+            if row.data is None and row.name:
+                gathered.paths[image_id] = row.name
+            data = row.data or b""
+            stream = None if row.data is None else io.BytesIO(data)
+            gathered.add_image(image_id, split, stream, size=len(data), digest=digest)
         gathered.captions += [
             Caption(image_id, text.text, tokens=text.tokens, own_id=text.number)
             for text in row.texts

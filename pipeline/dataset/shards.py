@@ -190,6 +190,30 @@ class Gathered:
     others: Counter[str] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
 
+    def add_image(
+        self,
+        image_id: str,
+        split: str | None,
+        stream: BinaryIO | None,
+        size: int = 0,
+        digest: bytes | None = None,
+    ) -> None:
+        """Note an image, and write its bytes.
+
+        Args:
+            image_id: the file's path inside the folder.
+            split: the one that the files name, None for none.
+            stream: where its bytes are; None where the shard has none of it.
+            size: how many bytes of the stream are the image.
+            digest: their SHA-256 where it is known already.
+        """
+        self.images[image_id] = split
+        fault = NO_IMAGE
+        if stream is not None:
+            fault = self.folder.write(image_id, size, stream, digest)
+        if fault:
+            self.faults[image_id] = fault
+
     def rename(self) -> None:
         """Give images whose names repeat their other ids, everywhere."""
         renamed = self.renamed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.dataset.csv_table import read_csv
+from pipeline.dataset.positives import read_csv
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems
 

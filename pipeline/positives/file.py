@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pipeline.arrays.file import damage_named
 from pipeline.arrays.parquet import opened
-from pipeline.dataset.csv_table import read_csv
+from pipeline.dataset.positives import read_csv
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
 

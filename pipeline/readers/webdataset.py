@@ -31,7 +31,6 @@ from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.recognise import Found
 from pipeline.dataset.shards import (
     DAMAGED,
-    NO_IMAGE,
     Caption,
     Gathered,
     Shard,
@@ -167,25 +166,22 @@ def _read_shard(shard: Shard, gathered: Gathered, config: CorpusConfig) -> None:
             try:
                 image = _image(sample, config)
                 text = _text(sample, config)
+                texts = _captions(stream, sample.get(text or ""), config.caption_field)
             except _Unclear as error:
                 unclear.append(f"{f'{shard.name}/{key}'!a}: {error}")
                 continue
-            try:
-                member = sample.get(text or "")
-                texts = _captions(stream, member, config.caption_field) if member else []
             except (ValueError, RecursionError) as error:
                 unreadable.append(f"{key!a}: {error}")
                 continue
             member = sample.get(image or "")
             if member is not None or texts:
-                image_id = f"{shard.name}/{key if member is None else member.name}"
-                gathered.images[image_id] = shard.split
-                fault = NO_IMAGE
-                if member is not None:
+                image_id = f"{shard.name}/{key}"
+                if member is None:
+                    gathered.add_image(image_id, shard.split, None)
+                else:
+                    image_id = f"{shard.name}/{member.name}"
                     stream.seek(member.start)
-                    fault = gathered.folder.write(image_id, member.size, stream)
-                if fault:
-                    gathered.faults[image_id] = fault
+                    gathered.add_image(image_id, shard.split, stream, member.size)
                 gathered.captions += [Caption(image_id, one.text, one.tokens) for one in texts]
             read_ones = (image, text, *TEXTS)
             gathered.others.update(ascii(one) for one in sample if one not in read_ones)
@@ -303,8 +299,10 @@ def _one_of(endings: Sequence[str], what: str, setting: str) -> str | None:
     return endings[0] if endings else None
 
 
-def _captions(stream: BinaryIO, member: _Member, field: str | None) -> list[Text]:
-    """The captions in a member; ValueError for what cannot be read."""
+def _captions(stream: BinaryIO, member: _Member | None, field: str | None) -> list[Text]:
+    """The captions in a member, none in None; ValueError for what cannot be read."""
+    if member is None:
+        return []
     if member.size > LONGEST_TEXT:
         raise ValueError(f"a text of more than {LONGEST_TEXT:,} bytes")
     stream.seek(member.start)
@@ -312,9 +310,10 @@ def _captions(stream: BinaryIO, member: _Member, field: str | None) -> list[Text
     if not member.name.lower().endswith(".json"):
         return [Text(line) for line in lines_of(text)]
     value: Any = json.loads(text)
-    is_key = field is not None and not member.name.lower().endswith(f".{field.lower()}")
-    names = (field,) if is_key else CAPTION_COLUMNS
-    key = next((name for name in names if isinstance(value, dict) and name in value), None)
+    names: tuple[str, ...] = CAPTION_COLUMNS
+    if field is not None and not member.name.lower().endswith(f".{field.lower()}"):
+        names = (field,)  # a key, not an ending
+    key = first_of(value, names) if isinstance(value, dict) else None
     if key is None:
         raise ValueError(
             f"no {' or '.join(map(str, names))} in the .json; set corpus.caption_field"

@@ -5,7 +5,7 @@ import shutil
 import pandas as pd
 from reader_cases import read_all, save_images
 
-from pipeline.dataset.checks import divided_photographs, repeated_captions
+from pipeline.dataset.read import divided_photographs, repeated_captions
 from pipeline.dataset.splits import equal_photographs
 
 
