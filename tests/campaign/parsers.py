@@ -29,7 +29,6 @@ from scipy.io import savemat
 from models.backbone.weights import read_state_dict
 from pipeline.arrays.ids import text_ids
 from pipeline.dataset.rows import RowFormat, find_columns, read_rows
-from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.embeddings.imports import Wanted
 from pipeline.embeddings.source import open_source
 from pipeline.phrases.entities import read_boxes, read_sentence
@@ -47,6 +46,7 @@ from pipeline.readers import (
     save_to_disk,
 )
 from pipeline.readers.shapes.world import load_world
+from pipeline.readers.webdataset import DamagedTar, read_members
 from pipeline.regions.imports.butd_h5 import ButdRegions
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.regions.source import ImportCorpus
