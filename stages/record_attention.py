@@ -4,11 +4,11 @@ from pathlib import Path
 
 from models.base.registry import attention_of
 from pipeline.attention.pairs import record_attention
+from pipeline.evaluation.score_file import read_scores
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import has_boxes
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import settle
-from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile
 from stages.common import command, model_and_inputs, paths

@@ -25,7 +25,7 @@ REGISTRIES: dict[Registry, tuple[str, str | None] | None] = {
     NETWORKS: ("models/backbone/networks/__init__.py", None),
     POOLINGS: ("models/backbone/poolings/__init__.py", None),
     CRITERIA: ("pipeline/evaluation/criteria/__init__.py", "inference"),
-    METRIC_FILES: ("pipeline/evaluation/columns.py", None),
+    METRIC_FILES: ("pipeline/evaluation/rank_file.py", None),
     PHRASE_MODELS: None,
 }
 

@@ -11,9 +11,9 @@ from torch.nn.functional import normalize
 
 from models.base.scoring import evaluating, in_batches, scores_of
 from models.layers.linear import inside
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.batches import Split
 from pipeline.runtime.process import Progress
-from pipeline.scores.file import SplitScores
 from pipeline.training.params import Precision
 
 EMBED_IMAGES = 64  # images embedded at once

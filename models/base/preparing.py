@@ -13,9 +13,9 @@ from models.base.scoring import tensors_of
 from models.layers.linear import Standardise
 from models.ranking.pairs import PairLoss
 from pipeline.corpus.vocabulary import load_word_vectors
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.batches import Batch, PairBatches, Split
 from pipeline.inputs.sources import OpenedInputs
-from pipeline.scores.file import SplitScores
 from pipeline.training.phases import Batches, Phase
 from pipeline.training.processes import divided
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.scores import Products
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import ImagesById, OpenedInputs
-from pipeline.scores.file import SplitScores
-from pipeline.scores.tiles import Products
 from pipeline.storage.checkpoint import Checkpoint
 
 EMBED_BATCH = 256  # inputs embedded at once

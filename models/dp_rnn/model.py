@@ -16,10 +16,10 @@ from models.dp_rnn.network import DPRNN, TOWERS
 from models.dp_rnn.scoring import score_selecting
 from models.dp_rnn.validation import Validation, judge_networks, validate
 from models.ranking.loss import RankingLoss
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs, require_boxes
-from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.phases import Fitted, Phase
 from pipeline.training.processes import divided, on_first

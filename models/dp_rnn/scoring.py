@@ -12,8 +12,8 @@ from torch import Tensor
 from models.base.scoring import evaluating, in_batches, scores_of
 from models.dp_rnn.network import DPRNN, Sides
 from models.dp_rnn.tower import Side
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.batches import Split
-from pipeline.scores.file import SplitScores
 
 CAPTIONS = 128  # captions scored at once
 IMAGES = 64  # images scored at once without recurrence

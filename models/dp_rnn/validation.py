@@ -14,8 +14,8 @@ from models.base.scoring import in_batches
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import CAPTIONS, score_selecting
 from models.dp_rnn.tower import OrientedTower
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.batches import Split
-from pipeline.scores.file import SplitScores
 from pipeline.training.curve import is_collapsed, validation_columns
 from pipeline.training.phases import EpochVerdict, Row
 

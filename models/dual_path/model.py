@@ -20,10 +20,10 @@ from models.dual_path.network import DualPath, build
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
 from models.dual_path.slots import SlotInputs
 from models.ranking.pairs import PairLoss
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.process import say
-from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.phases import Objective, Phase, Watched
 from pipeline.training.processes import divided

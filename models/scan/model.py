@@ -10,9 +10,9 @@ from models.base.model import Settings, TrainingJob
 from models.base.preparing import pair_job
 from models.base.scoring import split_scorer
 from models.scan.network import SCAN
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs, require_boxes
-from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 
 

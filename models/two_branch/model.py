@@ -16,9 +16,9 @@ from models.base.scoring import score_vectors, split_scorer
 from models.two_branch.batches import NeighbourBatches, Neighbourhood
 from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch, build, sees_pixels
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import FeatureRows, VectorInputs
-from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.phases import Phase
 from pipeline.training.processes import divided

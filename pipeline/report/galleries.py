@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipeline.evaluation.file import RankRecord
 from pipeline.evaluation.findings import BestHits
+from pipeline.evaluation.rank_file import RankRecord
+from pipeline.evaluation.truth import Direction
 from pipeline.report.shelf import Entry, Shelf
-from pipeline.scores.ranking import Direction
 
 
 def build_galleries(

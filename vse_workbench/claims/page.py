@@ -12,8 +12,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy import stats
 
+from pipeline.evaluation.truth import DIRECTIONS
 from pipeline.runtime.errors import counted
-from pipeline.scores.ranking import DIRECTIONS
 from vse_workbench.claims.carrying import ENOUGH, Again, carried_codes, runs_again
 from vse_workbench.claims.judgement import CLEAR, DRAWN, Judgement
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger

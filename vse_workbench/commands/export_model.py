@@ -6,8 +6,8 @@ import click
 
 from models.base.queries import query_files, query_model
 from models.base.registry import required
-from pipeline.comparison.results import read_results
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
+from pipeline.evaluation.comparison import read_results
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.comparison.results import Result
-from pipeline.comparison.table import described
+from pipeline.evaluation.comparison import Result, described
 from pipeline.runtime.recipes import leaves
 
 CARD = Path(__file__).with_name("templates") / "card.md"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import refusal
 
-from pipeline.scores.file import SplitScores, write_scores
+from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.search.approximate import build, opened, write
 from pipeline.search.built import NAME, BuiltIndexes, recalls, write_indexes
 from pipeline.search.index import Index, best, read_index

@@ -12,7 +12,7 @@ from PIL import Image
 
 from pipeline.attention.pairs import choose_pairs, read_attention
 from pipeline.corpus.tables import load_captions
-from pipeline.scores.file import read_scores
+from pipeline.evaluation.score_file import read_scores
 from stages.record_attention import main as record_attention
 from vse_workbench.commands.attention import main
 

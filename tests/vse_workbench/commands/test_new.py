@@ -47,7 +47,8 @@ def test_what_is_copied_passes_check_params(clone):
     assert "models/mine/network.py " in (lists / "train@mine").read_text()
     assert "models/mine/attention.py " in (lists / "record_attention@mine").read_text()
     assert "metrics/mine_metric.py " in (lists / "evaluate").read_text()
-    script = "from pipeline.evaluation.columns import METRICS; from models.ranking import LOSSES; "
+    script = "from pipeline.evaluation.rank_file import METRICS; "
+    script += "from models.ranking import LOSSES; "
     script += "print([m.name for m in METRICS], LOSSES.load('mine_loss').__name__)"
     said = clone.run("python", "-c", script)
     assert "'mine_metric'" in said

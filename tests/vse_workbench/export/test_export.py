@@ -28,9 +28,9 @@ from models.base.towers import BATCHES, LENGTHS, ImageTower, Tower
 from models.vse.network import VSE
 from models.vse.towers import PaddedCaptions, towers
 from pipeline.corpus.vocabulary import content_digest
+from pipeline.evaluation.score_file import read_scores
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.scores.file import read_scores
 from stages.evaluate import main as evaluate
 from vse_workbench import Embedder
 from vse_workbench.commands.export_model import main as export_model
