@@ -23,13 +23,13 @@ from models.layers.linear import Standardise, inside, unit_rows
 from models.losses import PairLoss
 from models.ranking import make_loss, warms_up
 from pipeline.corpus.vocabulary import load_word_vectors
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.scores import Products
 from pipeline.inputs.data import RetrievalData
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.split import Batch, Captions, Images, PairBatches, Split, Words, to_device
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.section import Section
-from pipeline.scores.file import SplitScores
-from pipeline.scores.tiles import Products
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.curve import validate_retrieval
 from pipeline.training.process_group import ProcessGroup

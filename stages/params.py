@@ -26,7 +26,16 @@ from models.registry import load_model, model_names
 from pipeline.dataset import READERS
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.evaluation.criteria import CRITERIA
-from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
+from pipeline.evaluation.params import (
+    ALLOWED_NAME,
+    FILE_NAME,
+    AverageConfig,
+    EvaluationConfig,
+    ExternalConfig,
+    InferenceConfig,
+    RerankConfig,
+    ScoringConfig,
+)
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError, counted
@@ -46,14 +55,6 @@ from pipeline.runtime.section import (
     wrong_whole,
 )
 from pipeline.runtime.yaml_text import UNDO, plain_text, read_yaml
-from pipeline.scores.params import (
-    ALLOWED_NAME,
-    FILE_NAME,
-    AverageConfig,
-    ExternalConfig,
-    RerankConfig,
-    ScoringConfig,
-)
 from pipeline.search.params import SearchConfig
 from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import CommonTraining, SharedTraining, TrainingConfig

@@ -25,10 +25,10 @@ from ruamel.yaml import YAML
 from warm_python import warm_python
 
 from models.ranking import LOSSES
+from pipeline.evaluation.score_file import read_scores
 from pipeline.runtime.graph import stage_options
 from pipeline.runtime.recipes import parse_settings, with_recipe
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
 from stages.params import find_problems
 from stages.score import main as score_stage
@@ -420,7 +420,7 @@ OF_CODE = {
     "pipeline/readers/coco_captions.py": set(),  # a reader that is not chosen
     "pipeline/readers/shapes/scenes.py": {"prepare_corpus", "prepare_phrases"},
     "pipeline/evaluation/criteria/inverted_softmax.py": EVALUATED,
-    "pipeline/scores/external.py": set(),
+    "pipeline/evaluation/external.py": set(),
     "pipeline/evaluation/separation.py": EVALUATED,
     "pipeline/statistics/kmeans.py": {"cluster_pseudo_classes"},
     "pipeline/report/page.py": {"compare"},

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from pipeline.comparison.table import TableRow, interval_text
+from pipeline.evaluation.comparison import TableRow, interval_text
 from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.drawing import OTHER, TRUE, WIDTH, as_svg, colour, dashes, figure

@@ -2,16 +2,16 @@
 collapsed."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
-from pipeline.evaluation.figures import chance_deviation, chance_level, summarise
-from pipeline.evaluation.measure import measure
+from pipeline.evaluation.figures import chance_deviation, chance_level, measure, summarise
 from pipeline.evaluation.metrics.recall import ROWS
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.scores import Scores, as_scores
+from pipeline.evaluation.truth import DIRECTIONS
 from pipeline.runtime.sealed import sealed
-from pipeline.scores.file import SplitScores
-from pipeline.scores.ranking import DIRECTIONS
-from pipeline.scores.tiles import Tiles, as_tiles
 from pipeline.training.schedule import Row
 from pipeline.training.trainer import Validation
 
@@ -26,12 +26,12 @@ def validation_columns(scores: SplitScores) -> Row:
     measured = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
     summary, drawn = summarise(measured, ROWS), [metric.name for metric in ROWS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
-    return {"val_rsum": summary["rsum"], **figures, "val_spread": _spread(as_tiles(scores.scores))}
+    return {"val_rsum": summary["rsum"], **figures, "val_spread": _spread(as_scores(scores.scores))}
 
 
-def _spread(scores: Tiles) -> float:
+def _spread(scores: Scores) -> float:
     """As val_spread, from sums over tiles."""
-    parts = list(scores.each(_moments))
+    parts = list(scores.map_runs(partial(_moments, scores)))
     over_captions = torch.cat([row_sums for row_sums, _ in parts], 1) / scores.shape[1]
     over_images = torch.stack([column_sums for _, column_sums in parts]).sum(0) / scores.shape[0]
     return min(
@@ -40,11 +40,11 @@ def _spread(scores: Tiles) -> float:
     )
 
 
-def _moments(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
+def _moments(scores: Scores, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
     """Sums of scores and of squares, float64: over captions (2, n), over these images (2, M)."""
     row_sums, column_sums = [], []
-    for columns in tiles.columns():
-        tile = tiles.tile(rows, columns).double()
+    for columns in scores.columns():
+        tile = torch.tensor(scores.tile(rows, columns), dtype=torch.float64)
         powers = torch.stack([tile, tile * tile])
         row_sums.append(powers.sum(2))
         column_sums.append(powers.sum(1))

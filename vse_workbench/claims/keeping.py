@@ -16,14 +16,14 @@ from pipeline.corpus.tables import (
     load_images,
 )
 from pipeline.evaluation.figures import DECIMALS, chance_level, rounded
-from pipeline.evaluation.file import read_query_ranks
+from pipeline.evaluation.rank_file import read_query_ranks
+from pipeline.evaluation.truth import group_codes
 from pipeline.phrases.tables import load_phrases
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.text import Values
-from pipeline.scores.groups import group_codes
 from pipeline.storage.features import FeatureFile
 from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
 from vse_workbench.claims.queue import TRAINING, Job, Plan
