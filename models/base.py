@@ -25,8 +25,7 @@ from models.ranking import make_loss, warms_up
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.evaluation.score_file import SplitScores
 from pipeline.evaluation.scores import Products
-from pipeline.inputs.data import RetrievalData
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs, RetrievalData
 from pipeline.inputs.split import Batch, Captions, Images, PairBatches, Split, Words, to_device
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.section import Section

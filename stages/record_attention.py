@@ -4,7 +4,7 @@ from pathlib import Path
 
 from models.attention.pictures import check_attention, open_attention
 from pipeline.evaluation.score_file import read_scores
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.inputs.regions import has_boxes
 from pipeline.report.attention_pairs import record_attention
 from pipeline.runtime.process import say

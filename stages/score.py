@@ -10,7 +10,7 @@ from models.registry import load_for_results
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.evaluation.correlation import correlate, sample_rows
 from pipeline.evaluation.score_file import SplitScores, write_scores
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say

@@ -22,7 +22,6 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # Files that are not written so yet. The list can only shrink: a file that is done must leave it.
 NOT_YET = """
-pipeline/arrays/file.py
 
 
 pipeline/corpus/images.py

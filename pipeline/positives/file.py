@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipeline.arrays.file import damage_named
 from pipeline.arrays.parquet import opened
 from pipeline.dataset.positives import read_csv
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, damage_named, listing
 from pipeline.runtime.text import Problems
 
 NEEDS_PATH = True
