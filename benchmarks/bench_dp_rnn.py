@@ -12,10 +12,11 @@ from typing import NamedTuple
 import torch
 
 from benchmarks.common import Row, apart, captions_of, cost, regions_of, seconds, size, split_of
-from models.dp_rnn.network import DPRNN
-from models.dp_rnn.scoring import CAPTIONS, score_selecting
+from models.dp_rnn.model import CAPTION_BLOCK, DPRNN, DPRNNConfig
 from models.losses.sum_margin import SumMargin
 from models.ranking.pairs import PairLoss
+from pipeline.inputs.split import Batch, Regions, Split, Words
+from pipeline.training.trainer import Phase
 
 
 class Sizes(NamedTuple):
@@ -67,16 +68,16 @@ def published() -> Row:
     """
     one_block, two_blocks = (
         partial(score, SHORTLIST, PUBLISHED._replace(captions=count))
-        for count in (CAPTIONS, 2 * CAPTIONS)
+        for count in (CAPTION_BLOCK, 2 * CAPTION_BLOCK)
     )
     score(SHORTLIST, PUBLISHED._replace(images=100, captions=32))  # a warm-up
     first, both = seconds(one_block).processor, seconds(two_blocks).processor
-    minutes = (first + (PUBLISHED.captions / CAPTIONS - 1) * (both - first)) / 60
+    minutes = (first + (PUBLISHED.captions / CAPTION_BLOCK - 1) * (both - first)) / 60
     return Row(
         f"DP-RNN's scores of {PUBLISHED.images:,} images x {PUBLISHED.regions} regions x "
         f"{PUBLISHED.dim:,}-d and {PUBLISHED.captions:,} captions, shortlist {SHORTLIST}, one "
         "thread, random weights",
-        f"{minutes:.0f} CPU-minutes, extrapolated from {CAPTIONS} and {2 * CAPTIONS} captions: "
+        f"{minutes:.0f} CPU-minutes, extrapolated from {CAPTION_BLOCK} and {2 * CAPTION_BLOCK} captions: "
         f"{first:.0f} s and {both:.0f} s",
         "<= 11 CPU-minutes",
         minutes,

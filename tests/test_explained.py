@@ -276,16 +276,6 @@ models/detector/setup.py
 models/detector/training.py
 models/detector/weights.py
 
-models/dp_rnn/attention.py
-models/dp_rnn/loss.py
-models/dp_rnn/matching.py
-models/dp_rnn/model.py
-models/dp_rnn/network.py
-models/dp_rnn/queries.py
-models/dp_rnn/recurrent.py
-models/dp_rnn/scoring.py
-models/dp_rnn/tower.py
-models/dp_rnn/validation.py
 
 models/dual_path/batches.py
 models/dual_path/classes.py

@@ -9,6 +9,8 @@ import pytest
 import torch
 from commands import succeed
 from corpora import write_corpus
+from models.dp_rnn.network import DPRNN
+from models.dual_path.network import build
 from models.scan.network import SCAN
 from models.vse.network import VSE
 from models.vse_infinity.network import VSEInfinity
@@ -20,8 +22,6 @@ from models.base.queries import FILES
 from models.cca.network import CCA
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
-from models.dp_rnn.network import DPRNN
-from models.dual_path.network import build
 from models.two_branch.network import TwoBranch
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs
