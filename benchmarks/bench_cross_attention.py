@@ -9,18 +9,17 @@ beyond the inputs; all must give the same scores but "bf16", the Gram form under
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import torch
-from models.scan.network import SCAN
 from torch.nn import functional
 
 from benchmarks.common import Cost, Row, apart, captions_of, cost, regions_of, size, split_of
-from models.attention.scoring import score_pairs
+from models.losses import PairLoss
 from models.losses.max_margin import MaxMargin
-from models.ranking.pairs import PairLoss
+from models.scan import SCAN, SCANConfig, Side
+from pipeline.inputs.split import Regions, Words
 
 REGIONS, FEATURES, DIM = size((36, 2048, 1024), (4, 8, 8))
 WORD_DIM, VOCABULARY = size((300, 8000), (8, 50))
@@ -85,15 +84,14 @@ def row(title: str, work: Callable[[str], Work], results: Results, form: str, ta
 def literal_score(
     temperature: float,
     rows: bool,
-    regions: torch.Tensor,
-    counts: torch.Tensor,
-    words: torch.Tensor,
-    lengths: torch.Tensor,
+    images: Side,
+    captions: Side,
 ) -> torch.Tensor:
     """Similarity of every image with every caption, a column of images per caption, from attended
     vectors, which are columns, or rows."""
     columns = []
-    for caption, length in zip(words, lengths.tolist(), strict=True):
+    regions = images.vectors
+    for caption, length in zip(captions.vectors, captions.lengths.tolist(), strict=True):
         query = caption[:length].repeat(len(regions), 1, 1)
         cosines = functional.relu(torch.bmm(regions, query.transpose(1, 2)))
         affinity = functional.normalize(cosines, dim=2, eps=1e-8).transpose(1, 2)
@@ -111,9 +109,13 @@ def literal_score(
 def build(form: str) -> SCAN:
     """A model that scores in one of the forms, always with the same weights."""
     torch.manual_seed(0)
-    model = SCAN(FEATURES, VOCABULARY, WORD_DIM, DIM)
+    training = SCANConfig().training.model_copy(
+        update={"precision": "bf16" if form == "bf16" else "fp32"}
+    )
+    config = SCANConfig(word_dim=WORD_DIM, dim=DIM, training=training)
+    model = SCAN(config, FEATURES, VOCABULARY)
     if form in ("literal", "rows"):
-        model.score = partial(literal_score, model.temperature, form == "rows")
+        model.score = partial(literal_score, config.temperature, form == "rows")
     return model
 
 
@@ -123,26 +125,36 @@ def unit(vectors: torch.Tensor) -> torch.Tensor:
 
 def score(form: str) -> Work:
     """Score a split of regions and words as the stage does; both are embedded already."""
-    model, (_, lengths) = build(form), captions_of(CAPTIONS, VOCABULARY)
-    regions, words = regions_of(IMAGES, REGIONS, DIM), unit(torch.randn(CAPTIONS, 16, DIM))
-    regions = replace(regions, features=unit(regions.features))
-    model.embed_images = lambda features, positions, counts: features
-    model.embed_captions = lambda places, lengths: words[places, : int(lengths.max())]
-    split = split_of(regions, torch.arange(CAPTIONS), lengths)
-    arguments = model, split, torch.device("cpu"), "bf16" if form == "bf16" else "fp32"
-    return lambda: torch.from_numpy(score_pairs(*arguments).scores)
+    model = build(form)
+    lengths = captions_of(CAPTIONS, VOCABULARY).lengths
+    regions = regions_of(IMAGES, REGIONS, DIM)
+    words = unit(torch.randn(CAPTIONS, 16, DIM))
+    regions = regions._replace(features=unit(regions.features))
+
+    def embed_images(images: Regions) -> Side:
+        return Side(images.features, images.counts)
+
+    def embed_captions(captions: Words) -> Side:
+        width = int(captions.lengths.max())
+        return Side(words[captions.ids, :width], captions.lengths)
+
+    model.embed_images = embed_images
+    model.embed_captions = embed_captions
+    split = split_of(regions, Words(torch.arange(CAPTIONS), lengths))
+    return lambda: torch.from_numpy(model.score_split(split).scores)
 
 
 def attention(form: str) -> Work:
     """Scores of a batch of embedded regions and words, and gradients with respect to both."""
-    model, (_, lengths) = build(form), captions_of(BATCH, VOCABULARY)
+    model = build(form)
+    lengths = captions_of(BATCH, VOCABULARY).lengths
     regions, words = (unit(torch.randn(BATCH, number, DIM)) for number in (REGIONS, 16))
     regions.requires_grad_()
     words.requires_grad_()
     counts, towards = torch.full((BATCH,), REGIONS), torch.randn(BATCH, BATCH)
 
     def work() -> torch.Tensor:
-        scores = model.score(regions, counts, words, lengths)
+        scores = model.score(Side(regions, counts), Side(words, lengths))
         scores.backward(towards)
         return scores.detach()
 
@@ -151,13 +163,14 @@ def attention(form: str) -> Work:
 
 def step(form: str) -> Work:
     """One step of training from region features and word ids, hardest negatives."""
-    model, regions = build(form), regions_of(BATCH, REGIONS, FEATURES)
-    batch = regions.features, regions.positions, regions.counts, *captions_of(BATCH, VOCABULARY)
+    model = build(form)
+    regions = regions_of(BATCH, REGIONS, FEATURES)
+    captions = captions_of(BATCH, VOCABULARY)
     loss, optimiser = PairLoss(MaxMargin(0.2)), torch.optim.Adam(model.parameters(), 5e-4)
 
     def work() -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=form == "bf16"):
-            scores = model(*batch)
+            scores = model.score(model.embed_images(regions), model.embed_captions(captions))
         loss(scores, torch.arange(BATCH)).backward()
         optimiser.step()
         return scores.detach()

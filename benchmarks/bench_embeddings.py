@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import Row, apart, copy_to_disk, cost, new_folder, paired_ratio, size
-from pipeline.embeddings.job import import_job
-from pipeline.embeddings.source import Wanted
+from pipeline.embeddings.imports import Wanted
+from pipeline.embeddings.imports.file import import_job
 from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.storage.features import FeatureWriter
 

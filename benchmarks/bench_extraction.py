@@ -7,13 +7,11 @@ import numpy as np
 import torch
 
 from benchmarks.common import Row, new_folder, paired_ratio, photographs, size
-from models.backbone.extraction import extract
-from models.backbone.inference import accelerate
+from models.backbone.extraction import accelerate, extract
 from models.backbone.network import classifier, cut
 from models.backbone.preprocessing import preprocessing_of
-from pipeline.sentences.encoder import SentenceEncoder
+from pipeline.sentences.encoder import SentenceEncoder, encode_missing
 from pipeline.sentences.encodings.transformer import Transformer
-from pipeline.sentences.job import encode_missing
 from pipeline.sentences.params import TransformerConfig
 from pipeline.sentences.state import Material
 from pipeline.storage.features import FeatureWriter

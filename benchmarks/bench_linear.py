@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.decomposition import IncrementalPCA
 
 from benchmarks.common import Cost, Row, apart, cost, memory, paired_ratio, seconds, size
-from models.cca.fit import fit_cca
+from models.cca import fit_cca
 from pipeline.statistics.covariance import CHUNK
 from pipeline.statistics.projection import fit_projection
 

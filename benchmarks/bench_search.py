@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.common import Row, clustered, cost, new_folder, paired_ratio, size
-from pipeline.search.approximate import build_index, open_index, write_index
-from pipeline.search.built import measure_recalls
+from pipeline.search.built import build_index, measure_recalls, open_index, write_index
 from pipeline.search.index import SHORTLIST, Index, top_rows
 from pipeline.search.params import HNSWConfig, IVFPQConfig
 

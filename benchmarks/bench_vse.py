@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from models.vse.network import VSE
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.common import Row, captions_of, paired_ratio, size
 from models.layers.sets import GPO, MaxPool, MeanPool
+from models.losses import PairLoss
 from models.losses.sum_margin import SumMargin
-from models.ranking.pairs import PairLoss
+from models.vse import VSE, VSEConfig
+from pipeline.inputs.split import Words
 
 BATCH, FEATURES, DIM = size((128, 2048, 512), (4, 8, 6))
 WORD_DIM, VOCABULARY = size((300, 8000), (4, 20))
@@ -63,10 +64,9 @@ class Published(nn.Module):
         self.image, self.words = model.image_projection, model.text.words
         self.recurrent = model.text.recurrent
 
-    def forward(
-        self, images: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor
-    ) -> torch.Tensor:
-        """As `VSE.forward`; the captions sorted by descending length."""
+    def forward(self, images: torch.Tensor, captions: Words) -> torch.Tensor:
+        """Scores (B, B); the captions sorted by descending length."""
+        tokens, lengths = captions
         left = functional.normalize(self.image(images), dim=1)
         packed = pack_padded_sequence(self.words(tokens), lengths, batch_first=True)
         states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
@@ -86,19 +86,29 @@ def published_loss(scores: torch.Tensor) -> torch.Tensor:
 def prepared(form: str) -> Callable[[], torch.Tensor]:
     """A step of training with the same weights and batch in every form."""
     torch.manual_seed(0)
-    model, loss = VSE(FEATURES, VOCABULARY, WORD_DIM, DIM, DIM), PairLoss(SumMargin(MARGIN))
+    config = VSEConfig(word_dim=WORD_DIM, hidden=DIM, dim=DIM)
+    model = VSE(config, FEATURES, VOCABULARY)
+    loss = PairLoss(SumMargin(MARGIN))
     images = torch.randn(BATCH, FEATURES)
     tokens, lengths = captions_of(BATCH, VOCABULARY)
     lengths = lengths.sort(descending=True).values
     groups, is_ours = torch.arange(BATCH), form != "published"
+    captions = Words(tokens, lengths)
     trained = model if is_ours else Published(model)
+
+    def scores_of_batch() -> torch.Tensor:
+        if not is_ours:
+            published: torch.Tensor = trained(images, captions)
+            return published
+        return model.score(model.embed_images(images), model.embed_captions(captions))
+
     parameters = list(trained.parameters())
     optimiser = torch.optim.Adam(parameters, RATE, fused=True if is_ours else None)
 
     def step() -> torch.Tensor:
         optimiser.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=form == "bf16"):
-            scores = trained(images, tokens, lengths)
+            scores = scores_of_batch()
             total = loss(scores, groups) if is_ours else published_loss(scores)
         total.backward()
         nn.utils.clip_grad_norm_(parameters, CLIP)

@@ -29,8 +29,7 @@ import pandas as pd
 import torch
 from PIL import Image
 
-from pipeline.inputs.batches import Split
-from pipeline.inputs.regions import Regions
+from pipeline.inputs.split import Regions, Split, Words
 from pipeline.runtime.repeatable import set_threads
 
 Value = TypeVar("Value")
@@ -246,9 +245,9 @@ def clustered(images: int, each: int, width: int, noise: float) -> tuple[np.ndar
     return pictures, texts
 
 
-def captions_of(count: int, vocabulary: int) -> tuple[torch.Tensor, torch.Tensor]:
+def captions_of(count: int, vocabulary: int) -> Words:
     """Word ids (M, 16) of 8 to 16 words, 12 on average, and their lengths."""
-    return torch.randint(1, vocabulary, (count, 16)), torch.randint(8, 17, (count,))
+    return Words(torch.randint(1, vocabulary, (count, 16)), torch.randint(8, 17, (count,)))
 
 
 def regions_of(images: int, number: int, width: int) -> Regions:
@@ -257,17 +256,24 @@ def regions_of(images: int, number: int, width: int) -> Regions:
     return Regions(features, positions, torch.full((images,), number))
 
 
-def split_of(regions: Regions, tokens: torch.Tensor, lengths: torch.Tensor) -> Split:
+def split_of(regions: Regions, words: Words) -> Split:
     """A split of images with regions and captions with words."""
-    images, captions = len(regions.features), len(tokens)
-    names, described = [str(number) for number in range(images)], np.arange(captions) % images
+    names = [str(number) for number in range(len(regions.features))]
+    captions = len(words.ids)
+
+    def images_of(rows: np.ndarray, generator: np.random.Generator | None = None) -> Regions:
+        return Regions(regions.features[rows], regions.positions[rows], regions.counts[rows])
+
+    def captions_at(rows: np.ndarray, generator: np.random.Generator | None = None) -> Words:
+        return Words(words.ids[rows], words.lengths[rows])
+
     return Split(
-        names,
-        names,
-        [str(number) for number in range(captions)],
-        described,
-        lambda rows: Regions(regions.features[rows], regions.positions[rows], regions.counts[rows]),
-        lambda rows: (tokens[rows], lengths[rows]),
+        image_ids=names,
+        image_groups=names,
+        caption_ids=[str(number) for number in range(captions)],
+        described=np.arange(captions) % len(names),
+        images=images_of,
+        captions=captions_at,
     )
 
 

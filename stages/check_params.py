@@ -19,7 +19,7 @@ from stages.registries import check_registries
 def main(output: Path) -> None:
     """Validate params.yaml and write, for every stage, which files of code it may load."""
     check_registries()
-    params, stages = load_params(), stage_lists(read_yaml(Path("dvc.yaml")))
+    params, stages = load_params(models=None), stage_lists(read_yaml(Path("dvc.yaml")))
     check_keys(read_yaml(Path("params.yaml")), set().union(*stages.values()))
     named = dict(named_files(params))
     link_files(NAMED, named)

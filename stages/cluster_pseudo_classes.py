@@ -27,11 +27,17 @@ def main(images: Path, features: Path, output: Path) -> None:
     else:
         from models.dual_path.clusters import cluster_classes  # and torch, which groups do without
 
-        device = setup_runtime(params.runtime, params.seed)
-        file = FeatureFile(features)
-        classes = cluster_classes(train, file, k=settings.k, seed=params.seed, device=device)
-    made_with = json.dumps(settings.model_dump() | KMEANS)
-    described = {"params": made_with, "corpus_sha256": images_digest(train)}
+        classes = cluster_classes(
+            train,
+            FeatureFile(features),
+            k=settings.k,
+            seed=params.seed,
+            device=setup_runtime(params.runtime, params.seed),
+        )
+    described = {
+        "params": json.dumps(settings.model_dump() | KMEANS),
+        "corpus_sha256": images_digest(train),
+    }
     write_pseudo_classes(output, classes, described)
     sizes = classes.sizes
     say(
@@ -39,14 +45,19 @@ def main(images: Path, features: Path, output: Path) -> None:
         f"classes of {sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
     )
     if settings.source == "kmeans":
-        said = classes.attributes
-        stop = "converged" if said["converged"] else "out of iterations"
-        inertia = f"inertia {classes.inertia[0]:,.6g} to {said['inertia']:,.6g}"
-        line = f"{inertia}, {said['reseeded']} empty clusters reseeded"
-        if said["empty"]:
-            line += f"; {said['empty']} of {said['clusters']:,} stay empty: "
-            line += f"{said['distinct_vectors']:,} vectors differ"
-        say(f"k-means: {stop} after {said['iterations']} iterations, {line}")
+        found = classes.attributes
+        end = "converged" if found["converged"] else "out of iterations"
+        line = (
+            f"k-means: {end} after {found['iterations']} iterations, inertia "
+            f"{classes.inertia[0]:,.6g} to {found['inertia']:,.6g}, {found['reseeded']} empty "
+            "clusters reseeded"
+        )
+        if found["empty"]:
+            line += (
+                f"; {found['empty']} of {found['clusters']:,} stay empty: "
+                f"{found['distinct_vectors']:,} vectors differ"
+            )
+        say(line)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,17 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from models.phrases.models import PHRASE_MODELS
-from models.registry import module_of
+from models.phrases import phrase_module
+from models.registry import UNCALLED, model_file, model_names, module_of
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
+from pipeline.runtime.registry import relative
 from stages.common import CODE
 from stages.params import CommonParams
 from stages.registries import chosen_modules
 
-OF_MODELS = ("train", "score", "record_attention")  # programs that load the model of their item
+PICTURES = "record_attention"
+OF_MODELS = ("train", "score", PICTURES)  # programs that load the model of their item
 OF_PHRASES = ("train_phrases", "evaluate_phrases")  # and those that load a model of phrases
 
 
@@ -77,16 +79,37 @@ def stage_lists(graph: dict[str, Any]) -> dict[str, set[str]]:
 
 
 def code_list(sources: Sources, name: str, keys: Collection[str], params: CommonParams) -> str:
-    """The lines of a list: program, model and types of sections, their imports, chosen entries."""
+    """The list of a stage: its program, its model, the types of the sections that it reads, all
+    that these import, and the entries of registries that params.yaml chooses.
+
+    Args:
+        sources: The first-party code.
+        name: Of the list: `evaluate`, or `train@vse`.
+        keys: Of params.yaml, that the stage reads.
+        params: The present parameters.
+
+    Returns:
+        A line `path digest` for each file.
+    """
     program, _, item = name.partition("@")
     modules = [f"stages.{program}", "pipeline.runtime.kernels"]
+    without: dict[str, frozenset[str]] = {}  # by file methods that the stage does not call
     if program in OF_MODELS:
         modules.append(module_of(item))
+        if program != PICTURES:
+            without[relative(model_file(item))] = UNCALLED
     elif program in OF_PHRASES:
-        modules.append(PHRASE_MODELS.module(item))
+        modules.append(phrase_module(item))
     sections = {key.partition(".")[0] for key in keys} & type(params).model_fields.keys()
+    # a stage that runs no model reads a model's section as it stands
+    sections -= set(model_names()) - {item}
     modules += [type(getattr(params, section)).__module__ for section in sections]
-    chosen, files = list[str](), list[str]()
-    while files != (files := sources.closure([*modules, *chosen])):
+    files = sources.closure(modules)
+    while True:
         chosen = list(chosen_modules(files, sections, params))
-    return "".join(f"{file} {sources.digest(file)}\n" for file in files)
+        grown = sources.closure([*modules, *chosen])
+        if grown == files:
+            break
+        files = grown
+    lines = [f"{file} {sources.digest(file, without.get(file, frozenset()))}\n" for file in files]
+    return "".join(lines)

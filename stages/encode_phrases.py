@@ -19,9 +19,11 @@ from stages.params import load_params
 @paths("output")
 def main(phrases: Path, sentences: Path, encoder: Path, output: Path) -> None:
     """Encode every unique phrase as the captions were."""
-    params, tables = load_params(), load_phrases(phrases)
+    params = load_params(models=[])
+    tables = load_phrases(phrases)
     if not len(tables):
-        return write_absent(output)
+        write_absent(output)
+        return
     set_threads(params.runtime.threads)
     captions = FeatureFile(sentences)
     model = encoder_of(captions, encoder, params.sentences.tfidf.wordnet_folder)
@@ -29,7 +31,9 @@ def main(phrases: Path, sentences: Path, encoder: Path, output: Path) -> None:
     words = [text.split() for text in texts]
     check_known(texts, words, model, params.sentences.unknown)
     vectors = np.concatenate([model.encode(block) for _, block in blocks(words, model.block)])
-    attributes = {n: value for n, value in captions.attributes.items() if n != "schema_version"}
+    attributes = {
+        name: value for name, value in captions.attributes.items() if name != "schema_version"
+    }
     write_features(output, texts, {"features": vectors.astype(np.float16)}, attributes)
     say(f"phrases: {len(texts):,} x {model.dim}, {model}")
 

@@ -4,17 +4,18 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
+import pandas as pd
+
 from pipeline.corpus.tables import captions_digest, load_captions
-from pipeline.embeddings.job import import_job
-from pipeline.embeddings.source import Wanted
+from pipeline.embeddings.imports import IMPORTS, Wanted
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
-from pipeline.sentences.encoder import chosen_settings, fit_encoder
-from pipeline.sentences.job import encoder_job
+from pipeline.runtime.section import EmbeddingFileConfig
+from pipeline.sentences.encoder import chosen_settings, encoder_job, fit_encoder
 from pipeline.storage.groups import write_groups
 from pipeline.storage.shards import Plan
 from stages.common import WORK, command, paths, shard_rows
@@ -32,44 +33,72 @@ def main(
     captions: Path, vocabulary: Path, output: Path, encoder: Path, rows: tuple[int, int] | None
 ) -> None:
     """Fit an encoder on the training captions and encode all; a killed run continues."""
-    params, table = load_params(), load_captions(captions, rows and range(*rows))
-    settings, seed, shard = params.sentences, params.seed, params.runtime.extraction.shard
-    if settings.encoding == "file":
-        origin = {"encoding": "file"}
-        wanted = Wanted(table, "caption_id", "sentences.file.other_ids")
-        brought = import_job(settings.file, wanted, captions_digest(table), origin)
-        brought.write(WORK / "sentences", output)
-        write_groups(encoder, {}, origin)  # says that there is none
-        say(f"sentences: {len(table):,} x {brought.width}, {brought.attributes['model']}")
-        return
+    params = load_params()
+    settings = params.sentences
+    table = load_captions(captions, rows and range(*rows))
+    if settings.encoding in IMPORTS:
+        return import_vectors(settings.encoding, settings.file, table, output, encoder)
     say_quota(params.runtime.threads)
     set_threads(params.runtime.threads)
-    seed_everything(seed)
-    chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
+    seed_everything(params.seed)
+    chosen = json.dumps(chosen_settings(settings) | {"seed": params.seed}, sort_keys=True)
     machine = [params.runtime.threads, *map(version, LIBRARIES), *loaded_kernels()]
     is_network = settings.encoding == "transformer"
     if is_network:
         device = pick_device(params.runtime.device)
         machine += [str(device), *map(version, OF_NETWORKS)]
-    fitted = encoder
+    fitted = encoder  # of a shard: what the process that asked for it has fitted
     if rows is None:
-        described = {"params": chosen, "corpus_sha256": captions_digest(table)}
-        words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
-        key = fingerprint(described=described, words=words, source=code_digest(), machine=machine)
+        key = fingerprint(
+            described={"params": chosen, "corpus_sha256": captions_digest(table)},
+            words={path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())},
+            source=code_digest(),
+            machine=machine,
+        )
         fitted = WORK / "sentences" / f"encoder-{key}.h5"
         if not fitted.is_file():
-            fit_encoder(settings, vocabulary, table, seed).write(fitted)
+            fit_encoder(settings, vocabulary, table, params.seed).write(fitted)
     job, model = encoder_job(fitted, settings.tfidf.wordnet_folder, table, chosen, machine)
     if is_network:
         model.to(device)
-    paths = {"captions": captions, "vocabulary": vocabulary, "encoder": fitted}
-    made_by = "stages.encode_sentences", paths, Engine(params.runtime, on_device=is_network)
-    plan = Plan(shard, model.block, table, captions_digest, *made_by, "captions")
+    plan = Plan(
+        size=params.runtime.extraction.shard,
+        batch=model.block,
+        table=table,
+        digest=captions_digest,
+        module="stages.encode_sentences",
+        paths={"captions": captions, "vocabulary": vocabulary, "encoder": fitted},
+        engine=Engine(params.runtime, on_device=is_network),
+        unit="captions",
+    )
     job.make(WORK / "sentences", output, plan, rows is not None)
     if rows is None:
         model.write(encoder)  # the bytes of `fitted`, which may lie on another disk
         fitted.unlink()
         say(f"sentences: {len(table):,} x {model.dim}, {model}")
+
+
+def import_vectors(
+    source: str, settings: EmbeddingFileConfig, table: pd.DataFrame, output: Path, encoder: Path
+) -> None:
+    """Store vectors of captions that were made elsewhere, and that there is no encoder.
+
+    Args:
+        source: which of IMPORTS reads them.
+        settings: where they lie.
+        table: of the corpus's captions.
+        output: the feature file.
+        encoder: the file that says that there is no encoder.
+
+    Raises:
+        WorkbenchError: for files that are damaged or do not fit the corpus.
+    """
+    described = {"encoding": source}
+    wanted = Wanted(table, "caption_id", "sentences.file.other_ids")
+    job = IMPORTS.load(source)(settings, wanted, captions_digest(table), described)
+    job.write(WORK / "sentences", output)
+    write_groups(encoder, {}, described)
+    say(f"sentences: {len(table):,} x {job.width}, {job.attributes['model']}")
 
 
 if __name__ == "__main__":

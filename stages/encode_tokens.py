@@ -1,4 +1,5 @@
-"""States of the tokens of every caption, and the network that gives them, for vse_infinity."""
+"""States of the tokens of every caption, and the network that gives them, for vse_infinity:
+data/features/token_states.h5."""
 
 import json
 from pathlib import Path
@@ -14,7 +15,7 @@ from pipeline.runtime.process import Progress, say
 from pipeline.runtime.repeatable import setup_runtime
 from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known
 from pipeline.sentences.state import Material
-from pipeline.storage.groups import write_groups
+from pipeline.storage.groups import Groups, write_groups
 from pipeline.storage.layout import checked
 from stages.common import WORK, command, paths
 from stages.params import load_params
@@ -26,16 +27,19 @@ from stages.params import load_params
 def main(captions: Path, output: Path, encoder: Path) -> None:
     """Encode the tokens of all captions by the network of sentences.transformer."""
     params: Any = load_params()
-    settings, words = params.sentences.transformer, params.vse_infinity.words
+    settings = params.sentences.transformer
+    words = params.vse_infinity["words"]  # as it stands: this stage runs no model
     if words != "transformer":
         for path in (output, encoder):  # the same bytes whatever else is set
             write_groups(path, {}, {"words": words})
         return
     from pipeline.sentences.encodings.transformer import Transformer  # loads torch
 
-    device, table = setup_runtime(params.runtime), load_captions(captions)
-    ids, texts = table["caption_id"].tolist(), list(table["tokens"])
-    network = Transformer.fit(Material(settings, [], captions, 0))
+    device = setup_runtime(params.runtime)
+    table = load_captions(captions)
+    ids = table["caption_id"].tolist()
+    texts = list(table["tokens"])
+    network = Transformer.fit(Material(settings, captions=[], vocabulary=captions, seed=0))
     model = SentenceEncoder("transformer", network, None)
     check_known(ids, texts, model, params.sentences.unknown)
     model.write(encoder)
@@ -46,7 +50,8 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
         "corpus_sha256": captions_digest(table),
     }
     WORK.mkdir(parents=True, exist_ok=True)
-    counts, width = np.zeros(len(ids), np.int64), 0
+    counts = np.zeros(len(ids), np.int64)  # tokens of each caption
+    width = 0
     with TemporaryFile(dir=WORK) as file, Progress("tokens", len(ids), "captions") as progress:
         for start, block in blocks(texts, network.block):  # memory holds one, the file all
             rows = slice(start, start + len(block))
@@ -57,11 +62,16 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
             progress.update(len(block))
         file.flush()
         if not counts.any():
-            text = f"no caption has a word that {settings.model} knows"
-            raise WorkbenchError(text, "choose another sentences.transformer.model")
+            raise WorkbenchError(
+                f"no caption has a word that {settings.model} knows",
+                "choose another sentences.transformer.model",
+            )
         states = np.memmap(file, "<f2", "r", shape=(int(counts.sum()), width))
-        of_captions: dict[str, Any] = {"ids": ids, "counts": counts}
-        write_groups(output, {"captions": of_captions, "tokens": {"states": states}}, described)
+        groups: Groups = {
+            "captions": {"ids": ids, "counts": counts},
+            "tokens": {"states": states},
+        }
+        write_groups(output, groups, described)
     say(f"token states: {len(states):,} x {width} of {len(table):,} captions")
 
 

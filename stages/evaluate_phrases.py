@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from models.phrases.data import PhraseInputs, open_phrases
-from models.phrases.models import PHRASE_MODELS
-from models.phrases.scoring import phrase_scores
+from models.phrases import load_phrase_model
+from models.phrases.data import PhraseData, PhraseFiles, phrase_scores
 from pipeline.evaluation.figures import metrics_digest
 from pipeline.phrases.absent import write_absent
-from pipeline.phrases.found import search_of
-from pipeline.phrases.result import evaluate_phrases, said, write_result
+from pipeline.phrases.result import evaluate_phrases, summary_line, write_result
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
@@ -23,25 +21,33 @@ from stages.params import load_params
 @paths("checkpoint", "metrics", "output")
 def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path) -> None:
     """Localise the phrases of the test split with MODEL and measure what it finds."""
-    params, inputs = load_params(), PhraseInputs(**paths)
-    network = PHRASE_MODELS.imported(name).NETWORK
-    if inputs.absent:
+    kind = load_phrase_model(name)
+    params = load_params(models=[])
+    files = PhraseFiles(**paths)
+    if files.is_absent:
         write_json(metrics, {"phrases": 0})
-        return write_absent(output)
+        write_absent(output)
+        return
     device = setup_runtime(params.runtime, params.seed)
-    opened, trained = open_phrases(inputs), read_checkpoint(checkpoint, name)
-    trained.require(opened.identity)
-    model = trained.build(network).to(device)
-    searched = search_of(opened.tables, "test", opened.proposals)
-    scores = phrase_scores(model, searched, opened.proposals, opened.vectors, device)
-    settings = params.evaluation
-    protocol = params.phrases.nms, settings.bootstrap, settings.confidence, params.seed
-    result = evaluate_phrases(searched, scores, *protocol)
+    data = PhraseData(files, params.seed)
+    trained = read_checkpoint(checkpoint, name)
+    trained.require(data.identity)
+    model = kind.from_checkpoint(trained, name).to(device)
+    search = data.search("test")
+    scores = phrase_scores(model, search)
+    result = evaluate_phrases(
+        search.searched,
+        scores,
+        params.phrases.nms,
+        params.evaluation.bootstrap,
+        params.evaluation.confidence,
+        params.seed,
+    )
     content = result.summary()
     attributes = {"model": name, "metrics_sha256": metrics_digest(content)}
-    write_result(output, searched, scores, result, attributes)
+    write_result(output, search.searched, scores, result, attributes)
     write_json(metrics, content)
-    say(f"{name}: {said(result)}")
+    say(f"{name}: {summary_line(result)}")
 
 
 if __name__ == "__main__":

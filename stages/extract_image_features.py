@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from models.backbone.file import write_network
-from models.backbone.job import network_job
+from models.backbone.extraction import network_job
+from models.backbone.network import write_network
 from pipeline.corpus.tables import images_digest, load_captions, load_images
-from pipeline.embeddings.job import import_job
-from pipeline.embeddings.source import Wanted
+from pipeline.embeddings.imports import IMPORTS, Wanted
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
@@ -30,22 +29,36 @@ def main(
 ) -> None:
     """Extract or import image features; a killed run continues where it stopped."""
     params = load_params()
-    settings, shard = params.image_features, params.runtime.extraction.shard
+    settings = params.image_features
+    shard = params.runtime.extraction.shard
     setup_runtime(params.runtime, compiled=settings.compile)
     table = load_images(images, rows and range(*rows))
-    if settings.source == "file":
+    if settings.source in IMPORTS:
+        import_job = IMPORTS.load(settings.source)
         texts = load_captions(captions) if captions else None
         wanted = Wanted(table, "image_id", "image_features.file.other_ids", texts)
-        job = import_job(settings.file, wanted, images_digest(table), {"source": "file"})
-        write_network(network, None)
+        described = {"source": settings.source}
+        job = import_job(settings.file, wanted, images_digest(table), described)
+        write_network(network, None)  # says that there is none
         shard = None  # read in one go
     else:
-        max_pixels = int(params.corpus.max_megapixels * 1e6)
-        arguments = settings, params.runtime, table, detector, max_pixels
-        job = network_job(*arguments, network if rows is None else None)
-    paths = {"images": images, "detector": detector, "network": network}
-    made_by = "stages.extract_image_features", paths, Engine(params.runtime)
-    plan = Plan(shard, settings.batch_size, table, images_digest, *made_by)
+        job = network_job(
+            settings,
+            params.runtime,
+            images=table,
+            detector=detector,
+            max_pixels=int(params.corpus.max_megapixels * 1e6),
+            network=network if rows is None else None,
+        )
+    plan = Plan(
+        size=shard,
+        batch=settings.batch_size,
+        table=table,
+        digest=images_digest,
+        module="stages.extract_image_features",
+        paths={"images": images, "detector": detector, "network": network},
+        engine=Engine(params.runtime),
+    )
     job.make(WORK / "image_features", output, plan, rows is not None)
     say(f"image features: {len(table):,} x {job.width}, {job.attributes['model']}")
 

@@ -1,11 +1,12 @@
-"""Regions of every image: detected, cells of a grid, or from another tool's files."""
+"""Regions of every image: detected, cells of a grid, or from another tool's files:
+data/features/regions.h5."""
 
 from pathlib import Path
 
-from models.backbone.regions import grid_job
+from models.backbone.grid import grid_job
 from models.detector.extraction import detector_job
 from pipeline.corpus.tables import images_digest, load_images
-from pipeline.regions.imports import import_job
+from pipeline.regions.source import import_job
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
@@ -29,7 +30,8 @@ def main(
 ) -> None:
     """Extract or import region features; a killed run continues where it stopped."""
     params = load_params()
-    settings, shard = params.regions, params.runtime.extraction.shard
+    settings = params.regions
+    shard = params.runtime.extraction.shard
     setup_runtime(params.runtime)
     table = load_images(images, rows and range(*rows))
     max_pixels = int(params.corpus.max_megapixels * 1e6)
@@ -38,10 +40,17 @@ def main(
     elif settings.source == "detector":
         job = detector_job(settings, params.runtime, table, detector, max_pixels)
     else:
-        job, shard = import_job(settings, table, captions), None  # read in one go
-    paths = {"images": images, "detector": detector}
-    made_by = "stages.extract_region_features", paths, Engine(params.runtime)
-    plan = Plan(shard, settings.batch_size, table, images_digest, *made_by)
+        job = import_job(settings, table, captions)
+        shard = None  # read in one go
+    plan = Plan(
+        size=shard,
+        batch=settings.batch_size,
+        table=table,
+        digest=images_digest,
+        module="stages.extract_region_features",
+        paths={"images": images, "detector": detector},
+        engine=Engine(params.runtime),
+    )
     job.make(WORK / "region_features", output, plan, rows is not None)
     slots, _ = job.datasets["features"][0]
     say(f"regions: {len(table):,} x {slots} x {job.width}, {job.attributes['model']}")

@@ -5,7 +5,6 @@ are reported at once.
 """
 
 import difflib
-import importlib
 import re
 import reprlib
 from collections.abc import Collection, Iterator, Mapping
@@ -21,14 +20,22 @@ from models.backbone.params import UNNAMED, ImageFeaturesConfig
 from models.backbone.poolings import POOLINGS
 from models.detector.params import DetectorConfig
 from models.dual_path.classes import PseudoClassesConfig
-from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
-from models.ranking import LOSSES, warms_up
-from models.ranking.params import RankingConfig
+from models.phrases import PHRASE_MODELS, load_phrase_model
+from models.ranking import LOSSES, RankingConfig, warms_up
 from models.registry import load_model, model_names
 from pipeline.dataset import READERS
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.evaluation.criteria import CRITERIA
-from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
+from pipeline.evaluation.params import (
+    ALLOWED_NAME,
+    FILE_NAME,
+    AverageConfig,
+    EvaluationConfig,
+    ExternalConfig,
+    InferenceConfig,
+    RerankConfig,
+    ScoringConfig,
+)
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError, counted
@@ -48,14 +55,6 @@ from pipeline.runtime.section import (
     wrong_whole,
 )
 from pipeline.runtime.yaml_text import UNDO, plain_text, read_yaml
-from pipeline.scores.params import (
-    ALLOWED_NAME,
-    FILE_NAME,
-    AverageConfig,
-    ExternalConfig,
-    RerankConfig,
-    ScoringConfig,
-)
 from pipeline.search.params import SearchConfig
 from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import CommonTraining, SharedTraining, TrainingConfig
@@ -65,7 +64,6 @@ if TYPE_CHECKING:  # for annotations alone: their libraries take seconds to load
     from models.base import Run
     from pipeline.inputs.origin import Origin
 
-ROOT = Path(__file__).resolve().parents[1]
 NAMED = ("average_scores", "external", "rerank")  # their keys are names that the user chose
 # What a value must be, by pydantic's name for the error of another type.
 TYPES = {
@@ -108,8 +106,6 @@ class CommonParams(Section):
     corpus: CorpusConfig = CorpusConfig()
     shapes: ShapesConfig = ShapesConfig()
     phrases: PhrasesConfig = PhrasesConfig()
-    phrase_two_branch: PhraseTwoBranchConfig = PhraseTwoBranchConfig()
-    phrase_cca: PhraseCCAConfig = PhraseCCAConfig()
     search: SearchConfig = SearchConfig()
 
     @cross_check
@@ -272,11 +268,14 @@ class CommonParams(Section):
 
 def model_config(name: str) -> type[Section]:
     """The type of a model's section of params.yaml; the model's file is imported, and torch."""
-    if (ROOT / "models" / name / "params.py").is_file():  # TODO house: the last of these goes
-        old: type[Section] = importlib.import_module(f"models.{name}.params").CONFIG
-        return old
-    config: type[Section] = load_model(name).Config
+    kind = load_phrase_model(name) if name in PHRASE_MODELS else load_model(name)
+    config: type[Section] = kind.Config
     return config
+
+
+def model_sections() -> list[str]:
+    """The sections of all models, those of phrases last."""
+    return [*model_names(), *PHRASE_MODELS]
 
 
 @cache
@@ -290,11 +289,11 @@ def params_type(models: tuple[str, ...]) -> type[CommonParams]:
     Raises:
         WorkbenchError: A model has the name of another section.
     """
-    taken = sorted(set(model_names()) & set(CommonParams.model_fields))
+    taken = sorted(set(model_names()) & {*CommonParams.model_fields, *PHRASE_MODELS})
     if taken:
         raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
     fields: dict[str, Any] = {}
-    for name in model_names():
+    for name in model_sections():
         if name in models:
             config = model_config(name)
             fields[name] = (config, config())
@@ -305,7 +304,7 @@ def params_type(models: tuple[str, ...]) -> type[CommonParams]:
 
 def whole_type() -> type[CommonParams]:
     """The type of params.yaml in which everything is checked."""
-    return params_type(tuple(model_names()))
+    return params_type(tuple(model_sections()))
 
 
 def inherited_keys(kind: type[CommonParams]) -> dict[str, set[str]]:
@@ -367,13 +366,14 @@ def with_defaults(
 
 
 def load_params(
-    path: Path | str = "params.yaml", models: Collection[str] | None = None
+    path: Path | str = "params.yaml", models: Collection[str] | None = ()
 ) -> CommonParams:
     """Read and validate a params.yaml.
 
     Args:
         path: Of the file.
         models: Those whose sections are read; None for all. Each is imported, and torch with it.
+            A section of another model stays as the file has it: check_params has checked all.
 
     Raises:
         WorkbenchError: Names every wrong key and its value.

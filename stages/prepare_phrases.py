@@ -17,7 +17,7 @@ from stages.params import load_params
 def main(raw: Path | None, images: Path, captions: Path, output: Path) -> None:
     """Read the phrases of the corpus's captions, below RAW or `raw` of params.yaml, and write their
     tables to OUTPUT."""
-    params = load_params()
+    params = load_params(models=[])
     folder = Path(params.raw) if raw is None else raw
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
     tables = read_phrases(

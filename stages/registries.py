@@ -4,29 +4,30 @@ from collections.abc import Collection, Iterable, Iterator
 
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
-from models.phrases.models import PHRASE_MODELS
 from models.ranking import LOSSES
 from models.registry import check_models
 from pipeline.dataset import POSITIVES, READERS
+from pipeline.embeddings.imports import IMPORTS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.metrics import FILES as METRIC_FILES
+from pipeline.regions.imports import REGION_FILES
 from pipeline.runtime.registry import Registry
 from pipeline.sentences.encodings import ENCODINGS
 from stages.params import CommonParams
 
 # By registry the file through which stages use it (one that cannot load it uses no entry), and the
 # section of params.yaml that chooses, None where that does not depend on the sections it reads.
-# Entries of PHRASE_MODELS are items of a stage, and no choice of params.yaml.
-REGISTRIES: dict[Registry, tuple[str, str | None] | None] = {
-    LOSSES: ("models/ranking/__init__.py", "loss"),
+REGISTRIES: dict[Registry, tuple[str, str | None]] = {
+    LOSSES: ("models/ranking.py", "loss"),
     READERS: ("pipeline/dataset/__init__.py", "dataset"),
     POSITIVES: ("pipeline/dataset/__init__.py", "dataset"),
+    IMPORTS: ("pipeline/embeddings/imports/__init__.py", None),
+    REGION_FILES: ("pipeline/regions/imports/__init__.py", "regions"),
     ENCODINGS: ("pipeline/sentences/encodings/__init__.py", None),
     NETWORKS: ("models/backbone/networks/__init__.py", None),
     POOLINGS: ("models/backbone/poolings/__init__.py", None),
     CRITERIA: ("pipeline/evaluation/criteria/__init__.py", "inference"),
     METRIC_FILES: ("pipeline/evaluation/columns.py", None),
-    PHRASE_MODELS: None,
 }
 
 
@@ -37,6 +38,8 @@ def _chosen(params: CommonParams) -> dict[Registry, Iterable[str]]:
         LOSSES: (params.loss, "sum_margin"),  # the warm-up of losses that may collapse
         READERS: READERS if params.dataset == "auto" else [params.dataset],
         POSITIVES: [params.corpus.positives],
+        IMPORTS: [images.source, params.sentences.encoding],
+        REGION_FILES: [params.regions.source],
         ENCODINGS: [params.sentences.encoding],
         NETWORKS: (images.model, params.regions.network.model, boxes.model),
         # mean: of grids of cells, and of a network whose fc7 describes boxes
@@ -51,7 +54,7 @@ def chosen_modules(
 ) -> Iterator[str]:
     """Modules of registries that a stage may load, by its other files and the sections it reads."""
     for registry, names in _chosen(params).items():
-        through, key = REGISTRIES[registry] or ("", None)
+        through, key = REGISTRIES[registry]
         if through in files and (key is None or key in keys):
             yield from (registry.module(name) for name in names if name in registry)
 

@@ -1,9 +1,13 @@
 """Train one model; an interrupted training is continued."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from models.base import train_model
-from models.registry import load_model
+import torch
+
+from models.base import Model, Run, train_model
+from models.registry import load_for_results
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.files import write_text
@@ -12,7 +16,7 @@ from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything,
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
 from pipeline.training.launch import of_several
-from pipeline.training.process_group import process_group
+from pipeline.training.process_group import ProcessGroup, process_group
 from pipeline.training.resume import ResumeFolder
 from stages.common import WORK, command, model_and_inputs, paths
 from stages.params import load_params, run_of
@@ -23,7 +27,7 @@ from stages.params import load_params, run_of
 @paths("output", "curve")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
-    kind = load_model(name)
+    kind = load_for_results(name)
     params = load_params(models=[name])
     config = getattr(params, name)
     if of_several("train", name, config, params.runtime.processes):
@@ -40,30 +44,69 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
         model.start(data, run)
         model.to(device)
         check_origins(inputs, params.origins())
-        used = run.used(name, config, model.unread())
-        resume = ResumeFolder(
-            work=WORK,
-            name=name,
-            params=used,
+        description = train_and_write(
+            name,
+            model,
+            data,
+            run=run,
             inputs=inputs.digests(),
             device=device,
             threads=params.runtime.threads,
+            processes=processes,
+            output=output,
+            curve=curve,
         )
-        processes.check_equal(resume.digests)
-        result = train_model(model, data, run, resume.open, processes, name)
-        description = Description(
-            model=name,
-            architecture=model.architecture(data.sizes),
-            params=used,
-            inputs=data.identity,
-            epoch=result.epoch,
-            val_rsum=result.kept["val_rsum"],
-        )
-        if processes.rank_id == 0:
-            write_text(curve, curve_tsv(result.history))
-            write_checkpoint(output, model.weights(), description)
-            resume.remove()
-    say(f"{name}: kept epoch {result.epoch}, validation rsum {description.val_rsum:.1f}")
+    say(f"{name}: kept epoch {description.epoch}, validation rsum {description.val_rsum:.1f}")
+
+
+def train_and_write(
+    name: str,
+    model: Model,
+    data: Any,
+    run: Run,
+    inputs: Mapping[str, str],
+    device: torch.device,
+    threads: int,
+    processes: ProcessGroup,
+    output: Path,
+    curve: Path,
+) -> Description:
+    """Train a model, or go on where that was interrupted, and write its weights and its curve.
+
+    Args:
+        name: Of the model.
+        model: Started, on its device.
+        data: What it is trained on.
+        run: What all models of the run share.
+        inputs: Digests of what it reads.
+        device: Where it is.
+        threads: Of the CPU.
+        processes: Who shares the training; the first alone writes.
+        output: The checkpoint.
+        curve: A row for each epoch.
+
+    Returns:
+        What the checkpoint says of the weights.
+    """
+    used = model.used(name, run)
+    resume = ResumeFolder(
+        work=WORK, name=name, params=used, inputs=inputs, device=device, threads=threads
+    )
+    processes.check_equal(resume.digests)
+    result = train_model(model, data, run, resume.open, processes, name)
+    description = Description(
+        model=name,
+        architecture=model.architecture(data.sizes),
+        params=used,
+        inputs=data.identity,
+        epoch=result.epoch,
+        val_rsum=result.kept["val_rsum"],
+    )
+    if processes.rank_id == 0:
+        write_text(curve, curve_tsv(result.history))
+        write_checkpoint(output, model.weights(), description)
+        resume.remove()
+    return description
 
 
 if __name__ == "__main__":

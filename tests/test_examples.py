@@ -33,7 +33,7 @@ FEW = range(1, 5)  # five results can show all that are right, and a wrong one
 @pytest.fixture(scope="module")
 def scenes():
     """Objects and captions of every test image, which no number of training scenes changes."""
-    params = load_params(ROOT / "params.yaml")
+    params = load_params(ROOT / "params.yaml", models=None)
     shapes = params.shapes.model_copy(update={"train": 0, "val": 0})
     world, things, captions = world_of(RAW, shapes), {}, {}
     for task in scenes_of(world, Options(0, params.corpus, shapes)):

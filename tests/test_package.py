@@ -42,9 +42,9 @@ def test_the_wheel_is_installed_and_imported_elsewhere(built, tmp_path):
     subprocess.run([*install, "--target", tmp_path / "site", wheel], check=True)
     (tmp_path / "models").mkdir()  # a user's own, where the script lies
     (tmp_path / "models/__init__.py").touch()
-    script = "from vse_workbench import load_scores, loss_class\nimport sys, models.base.registry\n"
+    script = "from vse_workbench import load_scores, loss_class\nimport sys, models.registry\n"
     script += "assert 'stages' not in sys.modules  # it changes how Python shows errors\n"
-    script += "print(models.__file__, *models.base.registry.model_names())\n"
+    script += "print(models.__file__, *models.registry.model_names())\n"
     script += "from vse_workbench.commands.recipe import main\n"
     script += "main(['vse_2019_mscoco', '-S', 'raw=.'])"
 

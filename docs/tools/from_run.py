@@ -22,10 +22,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/support")]
 from browsers import browser_or_skip  # noqa: E402
 from scene_reading import is_true  # noqa: E402
 
-from models.base.registry import attention_of  # noqa: E402
-from pipeline.comparison.results import NAIVE, Result, read_results  # noqa: E402
-from pipeline.comparison.table import interval_text, shown  # noqa: E402
+from models.attention.pictures import open_attention  # noqa: E402
 from pipeline.corpus.images import open_rgb  # noqa: E402
+from pipeline.evaluation.comparison import NAIVE, Result, interval_text, read_results, shown  # noqa: E402
 from pipeline.inputs.files import Inputs  # noqa: E402
 from pipeline.report.attention import draw_heatmap  # noqa: E402
 from pipeline.runtime.graph import stage_items, stage_paths  # noqa: E402
@@ -84,7 +83,7 @@ def draw_search(target: Path) -> None:
     files = stage_paths("score", ("images", "captions", "features", "text", "checkpoint"), MODEL)
     checkpoint, inputs = read_checkpoint(files.pop("checkpoint"), MODEL), Inputs(**files)
     own = CAPTION.partition("#")[0]
-    pair = attention_of(MODEL)(checkpoint, inputs, device, "test")(own, CAPTION)
+    pair = open_attention(MODEL, checkpoint, inputs, device, "test")(own, CAPTION)
     image = open_rgb(pd.read_parquet(inputs.images).set_index("image_id")["path"][own])
 
     plt.rcParams["font.family"] = "DejaVu Sans"

@@ -17,19 +17,29 @@ GATHERED = 512  # rows gathered at once
 
 
 def bidirectional_mean(gru: nn.GRU, rows: Tensor, numbers: Tensor, lengths: Tensor) -> Tensor:
-    """Mean (P, L, K) of both directions' states at every position, at least float32, zeros beyond
-    the lengths (P,). Gradients of first order only. gru: one layer, bidirectional, with biases.
-    rows: (N, D); numbers: (P, L) the row at each position, not read beyond the lengths."""
+    """Mean of both directions' states at every position. Gradients of first order only.
+
+    Args:
+        gru: one layer, bidirectional, with biases; its parameters are used, not its forward.
+        rows: (N, D), what can be read.
+        numbers: (P, L) the row that is read at each position, not looked at beyond the lengths.
+        lengths: (P,) positions that exist.
+
+    Returns:
+        (P, L, K), at least float32, zeros beyond the lengths.
+    """
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     both = [(getattr(gru, f"{n}_l0"), getattr(gru, f"{n}_l0_reverse")) for n in names]
     places, sizes = _steps(lengths.cpu(), numbers.shape[1])
     places = places.to(rows.device)
     with torch.autocast(rows.device.type, enabled=False):
         inputs, recurrent, input_bias, bias = (torch.stack(pair) for pair in both)
-        rows, width = at_least_float32(rows), gru.hidden_size
+        rows = at_least_float32(rows)
+        width = gru.hidden_size
         # the new gate before the others: theirs and the recurrent new one then lie side by side
         added = torch.cat([bias[:, : 2 * width], torch.zeros_like(bias[:, 2 * width :])], 1)
-        inputs, input_bias = inputs.roll(width, 1), (input_bias + added).roll(width, 1)
+        inputs = inputs.roll(width, 1)
+        input_bias = (input_bias + added).roll(width, 1)
         projected = torch.baddbmm(input_bias[:, None], rows.expand(2, -1, -1), inputs.mT)
         sources = numbers.to(rows.device).flatten()[places]
         new_bias = bias[:, 2 * width :]
@@ -64,27 +74,32 @@ class _BiGRU(torch.autograd.Function):
         sizes: list[int],
         shape: tuple[int, int],
     ) -> Tensor:
-        width, count = weight.shape[2], places.shape[1]
+        width = weight.shape[2]
+        count = places.shape[1]
         gates = projected.new_empty(2, count, 4 * width)  # new, reset, update, recurrent new
         _gather(gates, projected, bias, sources)
         states = projected.new_zeros(2, count + 1, width)  # the last one stands in the padding
         _run(gates, states[:, :-1], weight, sizes)
         ctx.save_for_backward(gates, states, weight, sources, places)
-        ctx.sizes, ctx.rows = sizes, projected.shape[1]
-        at = _inverse(places, shape[0] * shape[1])
-        mean = states[0].index_select(0, at[0]).add_(states[1].index_select(0, at[1])).mul_(0.5)
-        return mean.view(*shape, width)
+        ctx.sizes = sizes
+        ctx.rows = projected.shape[1]
+        forwards, backwards = _inverse(places, shape[0] * shape[1])
+        mean = states[0].index_select(0, forwards)
+        mean.add_(states[1].index_select(0, backwards)).mul_(0.5)
+        return mean.view(shape[0], shape[1], width)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         gates, states, weight, sources, places = ctx.saved_tensors
-        width, states = weight.shape[2], states[:, :-1]
+        width = weight.shape[2]
+        states = states[:, :-1]
         arriving = (gradients[0] * 0.5).reshape(-1, width).index_select(0, places.flatten())
         earlier = _earlier(states, ctx.sizes)
         changes = _derivatives(gates, earlier)
         _run_back(changes, arriving.view_as(states), gates, weight, ctx.sizes)
-        hidden, later = changes[..., width:], slice(ctx.sizes[0] if ctx.sizes else 0, None)
+        hidden = changes[..., width:]
+        later = slice(ctx.sizes[0] if ctx.sizes else 0, None)  # not the first: no state is before
         to_weight = torch.bmm(hidden[:, later].mT, earlier[:, later])
         to_projected = _row_sums(changes, sources, ctx.rows)[..., : 3 * width]
         return to_projected, to_weight, hidden[..., 2 * width :].sum(1), None, None, None, None
@@ -94,9 +109,9 @@ def _gather(gates: Tensor, projected: Tensor, bias: Tensor, sources: Tensor) -> 
     """Write into the gates (2, S, 4 K) what does not depend on the states."""
     width = projected.shape[2] // 3
     for target, rows, numbers, offset in zip(gates, projected, sources, bias, strict=True):
-        parts = target.split(GATHERED), numbers.split(GATHERED)  # parts that stay in a CPU's cache
-        for part, some in zip(*parts, strict=True):
-            part[:, : 3 * width] = rows.index_select(0, some)
+        for start in range(0, len(numbers), GATHERED):  # parts that stay in a CPU's cache
+            part = slice(start, start + GATHERED)
+            target[part, : 3 * width] = rows.index_select(0, numbers[part])
         target[:, 3 * width :] = offset
 
 
@@ -156,12 +171,17 @@ def _run_back(
     (2, S, 4 K); arriving: (2, S, K), the gradient from outside; overwritten."""
     width = weight.shape[2]
     carried: Tensor | None = None
-    steps = zip(*(tensor.split(sizes, 1) for tensor in (changes, arriving, gates)), strict=True)
-    for number, (change, state, gate) in reversed(list(enumerate(steps))):
+    stop = changes.shape[1]
+    for size in reversed(sizes):
+        start = stop - size
+        change = changes[:, start:stop]
+        state = arriving[:, start:stop]
+        gate = gates[:, start:stop]
+        stop = start
         if carried is not None:
             state[:, : carried.shape[1]] += carried
         change.unflatten(2, (4, width)).mul_(state[:, :, None])
-        if number:
+        if start:
             carried = state.mul_(gate[..., 2 * width : 3 * width])
             carried.baddbmm_(change[..., width:], weight)
 

@@ -6,7 +6,6 @@ context set, within it (its Gram matrix): |sum_c a_c v_c|^2 = a' G a.
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -28,7 +27,8 @@ LARGEST_EXPONENT = 40.0
 EVEN = 8
 
 # values of a chunk of pairs: fits a CPU's second cache, or fills another device
-CHUNK_ON_CPU, CHUNK_ELSEWHERE = 1 << 17, 1 << 24
+CHUNK_ON_CPU = 1 << 17
+CHUNK_ELSEWHERE = 1 << 24
 
 
 def attended_cosines(
@@ -43,15 +43,22 @@ def attended_cosines(
     """Cosine of each query vector with its attended context vector, for all pairs of two sets.
 
     Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). Memory: A B Q C floats, as many
-    again for gradients; gradients of first order only. Autocast changes nothing.
+    again for gradients; gradients of first order only. Padding never enters, and autocast changes
+    nothing.
 
-    queries: (A, Q, K) and contexts: (B, C, K), unit vectors or zeros, padded at the end, padding
-    never enters; query_lengths: (A,) and context_lengths: (B,), best on the CPU; temperature: the
-    factor lambda inside the softmax over the contexts; norms: (B, C) lengths of the contexts'
-    vectors before they were made unit vectors: these are attended to, as in eq. 5 and 8 (None: the
-    unit vectors, as in SCAN); reduced: half precision of the inner products across the sides, whose
-    sums are float32 (None: full precision). Returns (A, B, Q), at least float32, 0 at padded
-    queries and where a side is zero.
+    Args:
+        queries: (A, Q, K) unit vectors or zeros, padded at the end.
+        contexts: (B, C, K) unit vectors or zeros, padded at the end.
+        query_lengths: (A,) integers, best on the CPU.
+        context_lengths: (B,) integers, best on the CPU.
+        temperature: the factor lambda inside the softmax over the contexts.
+        norms: (B, C) lengths of the contexts' vectors before they were made unit vectors: these are
+            attended to, as in eq. 5 and 8; None: the unit vectors, as in SCAN.
+        reduced: half precision of the inner products across the sides, whose sums are float32;
+            None for full precision.
+
+    Returns:
+        (A, B, Q), at least float32, 0 at padded queries and where a side is zero.
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries = without_padding(queries, query_lengths)
@@ -65,11 +72,17 @@ def attended_cosines(
 def gram_cosines(
     products: Tensor, gram: Tensor, temperature: float, norms: Tensor | None = None
 ) -> Tensor:
-    """Cosines (B, Q, A), as in `attended_cosines`, from inner products (B, C, Q, A), which are 0
-    where a vector is padding, and the contexts' Gram matrices (B, C, C).
+    """The cosines of `attended_cosines` from inner products alone.
 
-    norms: (B, C), factors of the weights. The sum of vectors as they are is that of unit vectors
-    times their norms.
+    Args:
+        products: (B, C, Q, A) of C contexts and A sets of Q queries, 0 where a vector is padding.
+        gram: (B, C, C) Gram matrices of the contexts.
+        temperature: the factor lambda inside the softmax over the contexts.
+        norms: (B, C), factors of the weights: a sum of vectors as they are is one of unit vectors
+            whose weights are multiplied by their norms; None for unit vectors.
+
+    Returns:
+        (B, Q, A).
     """
     return _GramCosines.apply(products, gram, norms, temperature)
 
@@ -81,22 +94,39 @@ def attention_weights(
     context_lengths: Tensor,
     temperature: float,
 ) -> Tensor:
-    """The softmax weights (A, B, Q, C) of `attended_cosines`, for pictures; no gradients.
+    """The softmax weights behind `attended_cosines`, for pictures; no gradients.
 
-    Sums over the contexts are 1, weights at padding 0; arguments as there.
+    Args:
+        queries: (A, Q, K) unit vectors or zeros, padded at the end.
+        contexts: (B, C, K) unit vectors or zeros, padded at the end.
+        query_lengths: (A,) integers, best on the CPU.
+        context_lengths: (B,) integers, best on the CPU.
+        temperature: the factor lambda inside the softmax over the contexts.
+
+    Returns:
+        (A, B, Q, C), sums of 1 over the contexts of each query, 0 at padding.
     """
     with torch.no_grad(), torch.autocast(queries.device.type, enabled=False):
         queries = without_padding(queries, query_lengths)
         contexts = without_padding(contexts, context_lengths)
         weights, _, _ = _relative_weights(_inner_products(queries, contexts), temperature)
-        device, width, other = queries.device, queries.shape[1], contexts.shape[1]
-        weights *= inside(context_lengths, other, device)[:, :, None, None]
+        is_context = inside(context_lengths, contexts.shape[1], queries.device)
+        is_query = inside(query_lengths, queries.shape[1], queries.device)
+        weights *= is_context[:, :, None, None]
         weights /= weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
-        return weights.permute(3, 0, 2, 1) * inside(query_lengths, width, device)[:, None, :, None]
+        return weights.permute(3, 0, 2, 1) * is_query[:, None, :, None]
 
 
 def without_padding(vectors: Tensor, lengths: Tensor) -> Tensor:
-    """Vectors (A, Q, K) with zeros in the padding, at least float32; a copy only if needed."""
+    """Vectors with zeros in the padding.
+
+    Args:
+        vectors: (A, Q, K), padded at the end.
+        lengths: (A,) vectors that exist.
+
+    Returns:
+        (A, Q, K), at least float32; a copy only if needed.
+    """
     vectors = at_least_float32(vectors)
     if bool((lengths >= vectors.shape[1]).all()):
         return vectors
@@ -112,8 +142,11 @@ def _inner_products(
     side = queries.transpose(0, 1)
     rows = side.reshape(-1, side.shape[2])
     missing = -len(rows) % EVEN
-    pair = contexts.flatten(0, 1), functional.pad(rows, (0, 0, 0, missing))
-    left, right = pair if reduced is None else (part.to(reduced) for part in pair)
+    left = contexts.flatten(0, 1)
+    right = functional.pad(rows, (0, 0, 0, missing))
+    if reduced is not None:
+        left = left.to(reduced)
+        right = right.to(reduced)
     flat = (left @ right.T).to(rows.dtype)
     return flat[:, : len(rows)].unflatten(1, side.shape[:2]).unflatten(0, contexts.shape[:2])
 
@@ -143,32 +176,43 @@ class _GramCosines(torch.autograd.Function):
         ctx.save_for_backward(products, gram, norms)
         ctx.temperature = temperature
         cosines = products.new_empty(products.shape[0], *products.shape[2:])
-        of_norms = () if norms is None else (norms,)
-        for result, product, matrix, *norm in _in_chunks(cosines, products, gram, *of_norms):
-            weights, _, _ = _relative_weights(product, temperature)
-            if norm:
-                weights *= norm[0][..., None, None]
-            along, squares, _ = _along_and_squares(weights, product, matrix)
-            torch.mul(along, torch.maximum(squares, _floor(weights)).rsqrt_(), out=result)
+        for chunk in _chunks_of(products, gram):
+            weights, _, _ = _relative_weights(products[chunk], temperature)
+            if norms is not None:
+                weights *= norms[chunk, :, None, None]
+            along, squares, _ = _along_and_squares(weights, products[chunk], gram[chunk])
+            inverse = torch.maximum(squares, _floor(weights)).rsqrt_()
+            torch.mul(along, inverse, out=cosines[chunk])
         return cosines
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         products, gram, norms = ctx.saved_tensors
-        to_products, to_gram = torch.empty_like(products), torch.empty_like(gram)
+        to_products = torch.empty_like(products)
+        to_gram = torch.empty_like(gram)
         to_norms = None if norms is None else torch.empty_like(norms)
-        of_norms = () if norms is None else (norms, to_norms)
-        for chunk in _in_chunks(products, gradient, gram, to_products, to_gram, *of_norms):
-            _backward(ctx.temperature, *chunk)
+        for chunk in _chunks_of(products, gram):
+            _backward(
+                ctx.temperature,
+                products[chunk],
+                gradient[chunk],
+                gram[chunk],
+                to_products[chunk],
+                to_gram[chunk],
+                None if norms is None else norms[chunk],
+                None if to_norms is None else to_norms[chunk],
+            )
         return to_products, to_gram, to_norms, None
 
 
-def _in_chunks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Views of the same few context sets, from tensors (B, ...)."""
-    largest = max(tensor[0].numel() for tensor in tensors)
-    size = CHUNK_ON_CPU if tensors[0].device.type == "cpu" else CHUNK_ELSEWHERE
-    return zip(*(tensor.split(max(1, size // largest)) for tensor in tensors), strict=True)
+def _chunks_of(products: Tensor, gram: Tensor) -> list[slice]:
+    """Ranges of a few context sets, of B whose products are (B, C, Q, A) and Gram matrices
+    (B, C, C): as many as a cache holds."""
+    largest = max(products.shape[1:].numel(), gram.shape[1:].numel())
+    values = CHUNK_ON_CPU if products.device.type == "cpu" else CHUNK_ELSEWHERE
+    size = max(1, values // largest)
+    return [slice(start, start + size) for start in range(0, len(products), size)]
 
 
 def _along_and_squares(
@@ -212,7 +256,8 @@ def _backward(
     inverse = torch.maximum(squares, floor).rsqrt_()
     to_along = gradient * inverse
     to_squares = (to_along * along * inverse * inverse).mul_(-0.5).mul_(squares > floor)
-    to_along, to_squares = to_along[:, None], to_squares[:, None]
+    to_along = to_along[:, None]
+    to_squares = to_squares[:, None]
     torch.matmul((weights * to_squares).flatten(2), weights.flatten(2).mT, out=to_gram)
     if norms is not None and to_norms is not None:
         weighted = weights * torch.addcmul(products * to_along, spread, to_squares, value=2)

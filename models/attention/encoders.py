@@ -9,8 +9,14 @@ from models.layers.words import _RecurrentWords
 
 
 class RegionEncoder(nn.Module):
-    """One linear layer per region, times DP-RNN's position gate if wanted (Chen and Luo 2020). The
-    gate is sigmoid(FC(width, height, centre x, centre y))."""
+    """One linear layer per region, times DP-RNN's position gate if wanted (Chen and Luo 2020): the
+    gate is sigmoid(FC(width, height, centre x, centre y)).
+
+    Args:
+        image_dim: D of the region features.
+        dim: K of the vectors.
+        gate: whether there is a position gate.
+    """
 
     def __init__(self, image_dim: int, dim: int, gate: bool) -> None:
         super().__init__()
@@ -19,14 +25,28 @@ class RegionEncoder(nn.Module):
         self.gate = glorot_linear(4, dim) if gate else None
 
     def forward(self, features: Tensor, positions: Tensor) -> Tensor:
-        """Regions (B, R, D) to vectors (B, R, K), padding included; positions: (B, R, 4) width,
-        height, centre x and centre y as shares of the image."""
+        """The vector of each region, padding included.
+
+        Args:
+            features: (B, R, D) of regions.
+            positions: (B, R, 4) width, height, centre x and centre y as shares of the image.
+
+        Returns:
+            (B, R, K).
+        """
         vectors = self.projection(self.standardise(features))
         return vectors if self.gate is None else vectors * torch.sigmoid(self.gate(positions))
 
 
 class BiGRUEncoder(_RecurrentWords):
-    """Word embedding and bidirectional GRU (Chen and Luo 2020, eq. 1-3; Lee et al. 2018)."""
+    """Word embedding and bidirectional GRU, its directions averaged at every word (Chen and Luo
+    2020, eq. 1-3; Lee et al. 2018).
+
+    Args:
+        vocabulary_size: V, row 0 is padding.
+        word_dim: width of a word embedding.
+        hidden: width of a direction's state, and of the result.
+    """
 
     gru: nn.GRU
 
@@ -34,8 +54,15 @@ class BiGRUEncoder(_RecurrentWords):
         super().__init__(vocabulary_size, word_dim, hidden, bidirectional=True, cell="gru")
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Word ids (B, T), padded at the end, of lengths (B,) on the CPU, at least 1, to one vector
-        per word (B, T, hidden), zeros in the padding."""
+        """The vector of each word.
+
+        Args:
+            tokens: (B, T) ids of words, padded at the end.
+            lengths: (B,) numbers of words, at least 1, on the CPU.
+
+        Returns:
+            (B, T, hidden), zeros in the padding.
+        """
         present = inside(lengths, tokens.shape[1], torch.device("cpu"))
         numbers = present.new_zeros(present.shape, dtype=torch.int64)
         numbers[present] = torch.arange(int(present.sum()))

@@ -6,10 +6,19 @@ from models.layers.linear import inside
 
 
 def pool_cosines(cosines: Tensor, lengths: Tensor, pooling: str, lse: float) -> Tensor:
-    """Similarity (A, B) of cosines (A, B, Q), 0 where no query exists (Lee et al. 2018).
+    """One similarity per pair from the cosines of its words or regions (Lee et al. 2018).
 
-    lengths: (A,) queries that exist; pooling: mean, or lse: log(sum exp(lse cosine)) /
-    lse, at most 1 + log(Q) / lse; lse: lambda_2, read by lse alone.
+    Args:
+        cosines: (A, B, Q) of the queries with what they attend to.
+        lengths: (A,) queries that exist.
+        pooling: mean, or lse: log(sum exp(lse cosine)) / lse, at most 1 + log(Q) / lse.
+        lse: lambda_2, read by the pooling of that name alone.
+
+    Returns:
+        (A, B), 0 where no query exists.
+
+    Raises:
+        ValueError: another pooling.
     """
     if pooling not in ("mean", "lse"):
         raise ValueError(f"pooling {pooling!r}: allowed are mean and lse")

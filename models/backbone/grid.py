@@ -2,29 +2,151 @@
 
 Jiang et al. 2020, "In Defense of Grid Features for Visual Question Answering". Maps are pooled to a
 fixed number of rows and columns by adaptive average pooling; where they do not divide evenly cells
-overlap, and so do their boxes.
+overlap, and so do their boxes. `grid_job` runs such a network over the corpus into a file of
+regions.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.backbone import timm_networks
-from models.backbone.network import Backbone, BackboneError, probe
-from models.backbone.preprocessing import Preprocessing
-from pipeline.runtime.errors import listing
+from models.backbone.extraction import extraction_job
+from models.backbone.network import (
+    Backbone,
+    BackboneError,
+    ImageNetwork,
+    cut,
+    probe,
+    weights_digest,
+)
+from models.backbone.params import provenance
+from models.backbone.preprocessing import Preprocessing, preprocessing_of
+from models.backbone.weights import classifier_with_weights, load_detector_body
+from pipeline.corpus.loading import Rows
+from pipeline.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.regions.params import RegionsConfig
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.section import RuntimeConfig
+from pipeline.storage.layout import Array
+from pipeline.storage.shards import FeatureJob
 
 Boxes = npt.NDArray[np.float32]
 
 
+def grid_job(
+    settings: RegionsConfig,
+    runtime: RuntimeConfig,
+    images: pd.DataFrame,
+    detector: Path | None,
+    max_pixels: int,
+) -> FeatureJob:
+    """The file of regions that are the cells of a network's feature map.
+
+    Args:
+        settings: the section `regions`.
+        runtime: its device is where the network runs.
+        images: N rows of the corpus's table.
+        detector: the file that weights `detector` are taken from; None where it was not given.
+        max_pixels: larger images are refused before they are decoded.
+
+    Raises:
+        WorkbenchError: a network, layers, weights or a grid that cannot be used.
+    """
+    network = build_grid(settings, detector)
+    backbone = network.backbone
+    assert isinstance(backbone, GridBackbone)
+    attributes = described(
+        images,
+        settings.model_dump(mode="json") | {"network": network.settings},
+        model=settings.network.model,
+        layer=",".join(network.settings["layers"]),
+        weights=weights_digest(backbone),
+    )
+    cells = backbone.cells()
+    sizes = images[["width", "height"]].to_numpy()
+
+    def arrays(rows: Rows, features: npt.NDArray[np.float32]) -> dict[str, Array]:
+        boxes = grid_boxes(cells, network.preprocessing, sizes[rows])
+        regions = [
+            ImageRegions((int(width), int(height)), of_image, vectors)
+            for (width, height), of_image, vectors in zip(sizes[rows], boxes, features, strict=True)
+        ]
+        return packed(regions, len(cells), network.width)
+
+    return extraction_job(
+        network,
+        images,
+        runtime,
+        attributes,
+        region_datasets(len(cells), network.width),
+        precision=settings.network.precision,
+        compiled=settings.network.compile,
+        batch_size=settings.batch_size,
+        workers=settings.workers,
+        max_pixels=max_pixels,
+        section="regions",
+        arrays=arrays,
+    )
+
+
+def build_grid(settings: RegionsConfig, detector: Path | None) -> ImageNetwork:
+    """The network of regions.network, whose features are the cells of its maps.
+
+    Args:
+        settings: the section `regions`.
+        detector: the file that weights `detector` are taken from; None where it was not given.
+
+    Returns:
+        The network, its backbone a GridBackbone, its width D that of a cell.
+
+    Raises:
+        WorkbenchError: a network, layers, weights or a grid that cannot be used.
+    """
+    section = settings.network
+    try:
+        network = classifier_with_weights(section.model, section.weights)
+        crops = preprocessing_of(
+            section.model,
+            section.size,
+            views="center",
+            resize=section.resize,
+            normalisation=section.normalisation,
+        )
+        layers = section.layers or (last_map(network, crops.crop),)
+        backbone, _ = cut(network, layers, "mean", crops.crop)
+        if section.weights == "detector":
+            if detector is None:
+                raise WorkbenchError("regions.network.weights = detector needs --detector")
+            load_detector_body(backbone, section.model, detector, section="regions.network")
+        grid = GridBackbone(network, backbone, layers, settings.grid, crops.crop)
+    except BackboneError as error:
+        raise WorkbenchError(f"regions.network: {error}", "change it in params.yaml") from error
+    kept = provenance(section.model_dump(mode="json") | {"layers": list(layers)})
+    return ImageNetwork(kept, grid.eval(), grid.width, crops)
+
+
 class GridBackbone(Backbone):
-    """A cut network whose maps become R cells: images (B, 3, S, S) to (B, R, D) float32, row after
-    row. D is the sum of the layers' channels. network: the whole one, which names other layers
-    where these give no map."""
+    """A cut network whose maps become cells: images (B, 3, S, S) to (B, R, D) float32.
+
+    R is rows x columns, row after row; D is the sum of the layers' channels.
+
+    Args:
+        network: the whole network, which names other layers where these give no map.
+        backbone: the same, cut.
+        layers: where it was cut, as in params.yaml.
+        grid: rows and columns.
+        size: S, side of the images, pixels.
+
+    Raises:
+        BackboneError: layers that give vectors, or maps of fewer rows or columns than the grid.
+    """
 
     def __init__(
         self,
@@ -78,17 +200,35 @@ class GridBackbone(Backbone):
 def grid_boxes(
     cells: npt.NDArray[np.float64], preprocessing: Preprocessing, sizes: npt.NDArray[np.int64]
 ) -> Boxes:
-    """Cells (R, 4), shares of a crop, as boxes (B, R, 4) x1, y1, x2, y2 in pixels of B images.
-    sizes: (B, 2) widths and heights of the images, pixels."""
+    """Cells as boxes of the images that they are of, whatever was resized and cut off.
+
+    Args:
+        cells: (R, 4) x1, y1, x2, y2 as shares of a crop.
+        preprocessing: from an image to its crop.
+        sizes: (B, 2) widths and heights of the images, pixels.
+
+    Returns:
+        (B, R, 4) x1, y1, x2, y2 in pixels of each image.
+    """
     seen = np.array([preprocessing.seen(int(width), int(height)) for width, height in sizes])
-    corners, extents = seen[:, None, :2], seen[:, None, 2:] - seen[:, None, :2]
+    corners = seen[:, None, :2]
+    extents = seen[:, None, 2:] - corners
     boxes = np.tile(corners, 2) + cells * np.tile(extents, 2)
     # a crop begins at a whole pixel of the resized image: rounding may leave the image by less
     return np.clip(boxes, 0, np.tile(sizes[:, None], 2)).astype(np.float32)
 
 
 def last_map(network: nn.Module, size: int) -> str:
-    """The layer of the last feature map; BackboneError for a network that has none."""
+    """The layer of the last feature map.
+
+    Args:
+        network: a whole one.
+        size: side of the images, pixels.
+
+    Raises:
+        BackboneError: it has none that cells can be taken from, as torchvision's vision
+            transformers.
+    """
     if timm_networks.is_timm(network):
         return "map"
     maps, tokens_follow = _maps(network, size)

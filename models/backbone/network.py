@@ -1,10 +1,17 @@
-"""Image classifiers, cut at named layers and pooled to one vector per image."""
+"""Image networks: built by name, cut at layers, pooled to one vector per image, kept in a file.
+
+`classifier` builds a whole network, `cut` makes a `Backbone` of it (images to features), and
+`cut_network` adds how pictures become its inputs: an `ImageNetwork`. That is what a file keeps
+(`write_network`, `read_network`): the dual path trains this network further and a query image goes
+through it, so both need the weights that made the features, whatever params.yaml says by then.
+"""
 
 import difflib
 import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,10 +21,25 @@ from torchvision.models.feature_extraction import create_feature_extractor, get_
 
 from models.backbone import timm_networks
 from models.backbone.networks import NETWORKS
+from models.backbone.params import UNNAMED, ImageNetworkConfig
 from models.backbone.poolings import POOLINGS
-from pipeline.runtime.errors import first_line, listing
+from models.backbone.preprocessing import Preprocessing, preprocessing_of
+from pipeline.runtime.errors import WorkbenchError, first_line, listing
+from pipeline.storage.weights import damaged, read_weights, write_weights
+
+KIND = "image network"  # what a file of one is called in messages and metadata
+NO_NETWORK: dict[str, Any] = {"source": "file"}  # settings of features that were made elsewhere
 
 Pooling = Callable[[Tensor], Tensor]  # maps (B, C, P) to (B, K)
+
+
+# Layers of VGG and AlexNet by their names in the literature: the part of the network, the kind of
+# module in it, and which of that kind.
+ALIASES: dict[str, tuple[str, type[nn.Module], int]] = {
+    "fc6": ("classifier", nn.ReLU, 0),
+    "fc7": ("classifier", nn.ReLU, 1),
+    "pool5": ("features", nn.MaxPool2d, -1),
+}
 
 
 class BackboneError(ValueError):
@@ -25,8 +47,19 @@ class BackboneError(ValueError):
 
 
 def classifier(name: str, seed: int = 0) -> nn.Module:
-    """A network of models.backbone.networks, torchvision or timm in evaluation mode, with the same
-    weights for a seed in every process; the global random state is untouched."""
+    """A whole network in evaluation mode, with random weights; the global random state stays.
+
+    Args:
+        name: of a file in models/backbone/networks, of a torchvision classifier, or `timm/` and a
+            name of timm's.
+        seed: decides the weights: one seed gives the same ones in every process.
+
+    Returns:
+        The network, from normalised images (B, 3, H, W).
+
+    Raises:
+        BackboneError: there is no such network; the message names similar ones.
+    """
     _check_model(name)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # GoogLeNet and Inception warn of their slow initialisation
@@ -43,9 +76,11 @@ def _check_model(name: str) -> None:
     if name.startswith(timm_networks.PREFIX):
         if timm_networks.is_known(name):
             return
-        known, whose = timm_networks.known_names(), "a network of timm, or not with such weights"
+        known = timm_networks.known_names()
+        whose = "a network of timm, or not with such weights"
     else:
-        known, whose = [*NETWORKS, *zoo.list_models(module=zoo)], "a torchvision classifier"
+        known = [*NETWORKS, *zoo.list_models(module=zoo)]
+        whose = "a torchvision classifier"
         if name in known:
             return
     near = listing(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known, 8)
@@ -62,13 +97,18 @@ class Misfits:
 
     @classmethod
     def of(cls, expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> "Misfits":
-        """expected: the network's state dict; state: what should go into it."""
-        # Counters of batches seen: absent from files older than PyTorch 0.4.1, and not used here.
-        missing = [k for k in expected if k not in state and not k.endswith("num_batches_tracked")]
+        """The differences between two state dicts.
+
+        Args:
+            expected: the network's own tensors by name.
+            state: the tensors that should go into it. Counters of batches seen may be absent:
+                files older than PyTorch 0.4.1 have none, and nothing here reads them.
+        """
+        absent = [name for name in expected if name not in state]
         return cls(
-            missing,
-            [name for name in state if name not in expected],
-            {
+            missing=[name for name in absent if not name.endswith("num_batches_tracked")],
+            unexpected=[name for name in state if name not in expected],
+            ill_shaped={
                 name: f"{name} {tuple(state[name].shape)} for {tuple(value.shape)}"
                 for name, value in expected.items()
                 if name in state and state[name].shape != value.shape
@@ -77,6 +117,7 @@ class Misfits:
 
     @property
     def names(self) -> list[str]:
+        """All names that do not fit, an empty list where everything does."""
         return [*self.missing, *self.unexpected, *self.ill_shaped]
 
     def __str__(self) -> str:
@@ -92,7 +133,15 @@ class Misfits:
 
 
 def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load a state dict; BackboneError where a name or shape differs from the network's."""
+    """Load a state dict whose names and shapes are exactly the network's.
+
+    Args:
+        network: changed in place.
+        state: its tensors by name; counters of batches seen may be absent.
+
+    Raises:
+        BackboneError: a name or shape differs from the network's; the message names them.
+    """
     expected = network.state_dict()
     misfits = Misfits.of(expected, state)
     if misfits.names:
@@ -110,13 +159,21 @@ def weights_digest(network: nn.Module) -> str:
 
 
 class Backbone(nn.Module):
-    """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32. graph: gives the
-    outputs of the layers `nodes` by name, vectors (B, C) or maps (B, C, H', W'). D is the sum of
-    what the layers' C become by pooling, such as twice of a map's with mean_max."""
+    """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32.
+
+    D is the sum of what the layers' C become by pooling, such as twice of a map's with mean_max.
+
+    Args:
+        graph: gives the outputs of the layers by name, vectors (B, C) or maps (B, C, H', W').
+        nodes: the names of the layers, in the order in which their features are joined.
+        pool: name of the pooling over a map's positions; vectors pass unchanged.
+    """
 
     def __init__(self, graph: fx.GraphModule, nodes: Sequence[str], pool: str) -> None:
         super().__init__()
-        self.graph, self.nodes, self.pool = graph, tuple(nodes), pool
+        self.graph = graph
+        self.nodes = tuple(nodes)
+        self.pool = pool
         self.pooling: Pooling = POOLINGS.load(pool)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -126,7 +183,15 @@ class Backbone(nn.Module):
 
 
 def pooled(output: Tensor, pooling: Pooling) -> Tensor:
-    """Vectors (B, C) as they are, maps (B, C, H, W) pooled to (B, K); float32."""
+    """What a layer gives, as one vector per image.
+
+    Args:
+        output: (B, C) or (B, C, H, W), of any float type.
+        pooling: from maps (B, C, P) of P = H W positions to (B, K).
+
+    Returns:
+        (B, C) as it was, or (B, K) of a map; float32.
+    """
     output = output.float()
     return output if output.ndim == 2 else pooling(output.flatten(2))
 
@@ -143,13 +208,24 @@ class Traced:
 
 
 def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tuple[Backbone, int]:
-    """Cut a network, which is changed in place, at some layers; its D for images of `size` pixels.
+    """Cut a network at some layers and pool what they give.
 
-    layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: what is
-    behind the fully connected layers of VGG and AlexNet, their last max-pooling, the
-    average-pooling of ResNet; of timm's networks `features`, `map`, `token`, `joint`. BackboneError
-    for unknown layers, those that give neither a vector nor a (B, C, H, W) map, and impossible
-    sizes.
+    Args:
+        network: a whole one, changed in place.
+        layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: what
+            is behind the fully connected layers of VGG and AlexNet, their last max-pooling, and the
+            average-pooling of ResNet; of timm's networks also `features`, `map`, `token`, `joint`
+            (models.backbone.timm_networks).
+        pool: a name of models/backbone/poolings.
+        size: side of the square images, pixels.
+
+    Returns:
+        The cut network, in evaluation mode and without gradients, and its D for such images.
+
+    Raises:
+        BackboneError: unknown layers or pooling, layers that give neither a vector nor a
+            (B, C, H, W) map, weights that a layer needs and the file lacked, a size that the
+            network cannot process.
     """
     if pool not in POOLINGS or not layers:
         problem = f"pool {pool!r} of layers {list(layers)}"
@@ -161,9 +237,11 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
     for module in network.modules():
         if getattr(module, "inplace", False):  # would overwrite a layer that was asked for
             module.inplace = False  # type: ignore[assignment]
-    wanted = {node: node for node in nodes}
     extractor = create_feature_extractor(
-        traced.network, wanted, suppress_diff_warning=True, tracer_kwargs=traced.tracing
+        traced.network,
+        return_nodes={node: node for node in nodes},
+        suppress_diff_warning=True,
+        tracer_kwargs=traced.tracing,
     ).eval()
     graph = fx.GraphModule(extractor, extractor.eval_graph)
     for node in graph.graph.nodes:
@@ -187,8 +265,8 @@ def _traced(network: nn.Module, size: int) -> Traced:
     except (fx.proxy.TraceError, RuntimeError, TypeError, ValueError, AttributeError):
         # what a network does with a stand-in for a tensor: decide by its size, count with it, ...
         named = _named(network, size, whole=True)
-        return Traced(named, named.ends, named.ends, "", tracing)
-    return Traced(named, paths, named.ends, "network.", tracing)
+        return Traced(named, paths=named.ends, ends=named.ends, tracing=tracing)
+    return Traced(named, paths, named.ends, prefix="network.", tracing=tracing)
 
 
 def _named(network: nn.Module, size: int, whole: bool) -> timm_networks.Named:
@@ -204,12 +282,11 @@ def _paths(network: nn.Module, tracing: dict[str, Any]) -> list[str]:
 
 def _alias(network: nn.Module, layer: str) -> str:
     """The module name behind fc6, fc7 and pool5; other names unchanged."""
-    aliases = {"pool5": ("features", nn.MaxPool2d, -1), "fc6": ("classifier", nn.ReLU, 0)}
-    aliases["fc7"] = ("classifier", nn.ReLU, 1)
-    if isinstance(network, zoo.VGG | zoo.AlexNet) and layer in aliases:
-        part, kind, number = aliases[layer]
+    if isinstance(network, zoo.VGG | zoo.AlexNet) and layer in ALIASES:
+        part, kind, number = ALIASES[layer]
         modules = enumerate(network.get_submodule(part).children())
-        return f"{part}.{[index for index, m in modules if isinstance(m, kind)][number]}"
+        places = [index for index, module in modules if isinstance(module, kind)]
+        return f"{part}.{places[number]}"
     if isinstance(network, zoo.ResNet) and layer == "pool5":
         return "avgpool"
     return layer
@@ -224,7 +301,7 @@ def _check_names(
     paths = [path.removeprefix(prefix) for path in traced.paths if path.startswith(prefix)]
     known = {".".join(path.split(".")[: depth + 1]) for path in paths for depth in range(9)}
     known |= set(traced.ends)
-    aliases = [name for name in ("fc6", "fc7", "pool5") if _alias(network, name) != name]
+    aliases = [name for name in ALIASES if _alias(network, name) != name]
     first = 0 if traced.ends else 1  # the images themselves
     modules = [path.split(".")[0] for path in paths[first:]]
     top = [*dict.fromkeys([*traced.ends, *modules]), *aliases]
@@ -261,19 +338,33 @@ def _check_outputs(
 
 
 def check_known(part: nn.Module, layers: Sequence[str]) -> None:
-    """Refuse weights that are NaN, as models.backbone.weights.load_weights leaves those that a file
-    does not have; part: what computes the layers."""
-    tensors = part.state_dict()  # without values where a network is built to see its sizes
-    unknown = [
-        name for name in tensors if not tensors[name].is_meta and tensors[name].isnan().any()
-    ]
+    """Refuse weights that are NaN: models.backbone.weights.load_weights leaves those that a file
+    does not have so.
+
+    Args:
+        part: the part of a network that computes the layers.
+        layers: their names, for the message.
+
+    Raises:
+        BackboneError: some weights are NaN; the message names them.
+    """
+    tensors = part.state_dict().items()  # without values where a network is built to see its sizes
+    unknown = [name for name, value in tensors if not value.is_meta and value.isnan().any()]
     if unknown:
         names = listing((name.removeprefix("graph.") for name in unknown), 8)
         raise BackboneError(f"layers {listing(layers, 8)} need {names}, which the weights lack")
 
 
 def probe(module: nn.Module, size: int) -> Any:
-    """What a module gives of one image of size x size pixels; BackboneError if it does not fit."""
+    """What a module gives of one black image.
+
+    Args:
+        module: takes images (1, 3, size, size).
+        size: side of the image, pixels.
+
+    Raises:
+        BackboneError: the module does not take images of this size.
+    """
     try:
         with torch.inference_mode():
             return module(torch.zeros(1, 3, size, size))
@@ -283,3 +374,89 @@ def probe(module: nn.Module, size: int) -> Any:
 
 def _misfit(size: int, error: Exception) -> BackboneError:
     return BackboneError(f"images of {size} x {size} pixels do not fit: {first_line(error)}")
+
+
+@dataclass(frozen=True)
+class ImageNetwork:
+    """A cut network with all that is needed to make features by it."""
+
+    settings: dict[str, Any]  # what its features depend on
+    backbone: Backbone  # images to features
+    width: int  # D
+    preprocessing: Preprocessing  # from a picture to its inputs
+
+
+def write_network(path: Path, network: ImageNetwork | None) -> None:
+    """Keep a network in a file; the same network gives the same bytes.
+
+    Args:
+        path: of the file.
+        network: as it was built, before it is accelerated; None where the features were made
+            elsewhere: the file then says that there is no network.
+    """
+    settings = NO_NETWORK if network is None else network.settings
+    weights = {} if network is None else network.backbone.state_dict()
+    write_weights(path, weights, {"schema_version": 1, "kind": KIND, "settings": settings})
+
+
+def read_network(path: Path) -> ImageNetwork:
+    """The network that `write_network` kept, in evaluation mode; WorkbenchError for a file that is
+    missing, damaged or of another kind, and for one that says that there is no network."""
+    entry, weights, _ = read_weights(path, KIND, schema_version=1)
+    if entry.get("settings") == NO_NETWORK:
+        raise WorkbenchError(
+            f"{path}: the image features come from a file (image_features.source: file): there is "
+            "no network here that makes them from an image",
+            "search with a text; for a query image, dual_path or two_branch.fine_tuning, set "
+            "image_features.source: network and run: dvc repro",
+        )
+    try:
+        recorded = dict(entry["settings"])
+        # the weights are at hand; the path of a file that they came from is not kept
+        fields = recorded | {"weights": "random", "workers": 0}
+        settings = ImageNetworkConfig.validate_complete({**UNNAMED, **fields})
+        network = cut_network(classifier(settings.model), settings, recorded)
+        load_strict(network.backbone, weights)
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path, first_line(error), KIND) from None
+    return network
+
+
+def cut_network(
+    network: nn.Module, settings: ImageNetworkConfig, kept: dict[str, Any]
+) -> ImageNetwork:
+    """A whole network, cut and pooled as settings say.
+
+    Args:
+        network: changed in place.
+        settings: layers, pooling, size, views, resizing and normalisation.
+        kept: what the features depend on, for its file (models.backbone.params.provenance).
+
+    Raises:
+        BackboneError: as `cut`.
+    """
+    preprocessing = preprocessing_of(
+        settings.model, settings.size, settings.views, settings.resize, settings.normalisation
+    )
+    backbone, width = cut(network, settings.layers, settings.pool, preprocessing.crop)
+    return ImageNetwork(kept, backbone, width, preprocessing)
+
+
+def check_size(network: nn.Module, size: int, key: str) -> None:
+    """Refuse a size of images that a network cannot process.
+
+    Args:
+        network: takes images (B, 3, size, size).
+        size: side of the images, pixels.
+        key: of params.yaml that sets the size, for the message.
+
+    Raises:
+        WorkbenchError: the network does not take such images.
+    """
+    try:
+        probe(network, size)
+    except BackboneError as error:
+        raise WorkbenchError(
+            f"{key} = {size}: the network of image_features does not take such images: {error}",
+            f"change {key} in params.yaml",
+        ) from None

@@ -43,8 +43,13 @@ def is_known(name: str) -> bool:
 
 
 def build(name: str, weights: str | None = None) -> nn.Module:
-    """A network, its first weights drawn from torch's global generator; weights: path of its
-    published weights."""
+    """A whole network.
+
+    Args:
+        name: `timm/` and timm's name.
+        weights: path of a file of its published weights; None draws them from torch's global
+            generator.
+    """
     from timm import create_model
 
     file = {"file": weights} if weights else None
@@ -94,8 +99,16 @@ class Whole(nn.Module):
 
 class Named(nn.Module):
     """A network of timm's with its ends as modules of fixed names, to be cut like any other.
-    network: changed in place: batch norms with activation become two modules, which can be folded;
-    size: of the images, pixels."""
+
+    Args:
+        network: changed in place: a batch norm that has its activation in it becomes two modules,
+            so that it can be folded into its convolution.
+        size: side of the images, pixels.
+        whole: take it in one piece, as torch.fx cannot look into it.
+
+    Raises:
+        RuntimeError, ValueError, AssertionError: the network does not take such images.
+    """
 
     def __init__(self, network: Any, size: int, whole: bool = False) -> None:
         super().__init__()
@@ -118,8 +131,9 @@ class Named(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) normalised images to (B, D), the vector before the classifier."""
         if self.whole:
-            both = self.network(images)
-            features, vector = both[0], both[1]
+            both = self.network(images)  # indexed: torch.fx cannot iterate over what it traces
+            features = both[0]
+            vector = both[1]
         else:
             features = self.network.forward_features(images)
             vector = self.network.forward_head(features, pre_logits=True)

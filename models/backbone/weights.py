@@ -1,4 +1,9 @@
-"""Weights of image networks from files: checked, never unpickled, fetched only when asked for."""
+"""First weights of image networks: random, published, of a file, or the detector's.
+
+`classifier_with_weights` builds a network with them. Files come from anywhere: they are checked and
+never unpickled (`read_state_dict`), brought to the network's names (`load_weights`), and fetched
+from the web only where params.yaml asks for published ones.
+"""
 
 import re
 import socket
@@ -14,9 +19,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from models.backbone import timm_networks
-from models.backbone.network import BackboneError, Misfits
+from models.backbone.network import Backbone, BackboneError, Misfits, classifier, load_strict
 from models.backbone.networks import NETWORKS
 from models.backbone.preprocessing import published_weights
+from models.detector.file import BODY, read_detector
 from pipeline.runtime.errors import WorkbenchError, counted, first_line, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.first_bytes import absent, explain, kind_of, python_line, shown_path
@@ -50,8 +56,64 @@ ARRAYS = (
 )
 
 
+def classifier_with_weights(model: str, weights: str) -> nn.Module:
+    """A whole network with its first weights.
+
+    Args:
+        model: as `image_features.model` of params.yaml.
+        weights: random, imagenet, the path of a file, or detector: those come when the network is
+            cut (`load_detector_body`). Random ones are the same whatever `seed` is: runs with
+            other seeds then share their features.
+
+    Raises:
+        BackboneError: there is no such network, or these are not its weights.
+        WorkbenchError: a file that cannot be read or fetched.
+    """
+    network = classifier(model)
+    state = None if weights == "detector" else published_state(model, weights)
+    if state is not None:
+        load_weights(network, state)
+    return network
+
+
+def load_detector_body(backbone: Backbone, model: str, detector: Path, section: str) -> None:
+    """Load the detector's ResNet, as far as the cut network reaches.
+
+    Args:
+        backbone: changed in place.
+        model: the network that was cut, such as resnet18.
+        detector: the file of the detector.
+        section: of params.yaml, for messages.
+
+    Raises:
+        BackboneError: the file lacks tensors that the backbone needs.
+        WorkbenchError: the detector holds another network, or its file is damaged.
+    """
+    description, state = read_detector(detector)
+    if description.architecture != f"fpn_{model}":
+        raise WorkbenchError(
+            f"{section}.weights = detector: the detector is a {description.architecture}, "
+            f"{section}.model a {model}",
+            "give both the same ResNet, as fpn_resnet18 and resnet18",
+        )
+    body = {name.replace(BODY, "graph.", 1): value for name, value in state.items()}
+    needed = backbone.state_dict()
+    load_strict(backbone, {name: value for name, value in body.items() if name in needed})
+
+
 def published_state(model: str, weights: str) -> dict[str, Tensor] | None:
-    """The state dict for `weights`: imagenet or a file's path; None for random."""
+    """The state dict that a name of weights stands for.
+
+    Args:
+        model: as in params.yaml.
+        weights: random, imagenet, or the path of a file.
+
+    Returns:
+        Tensors by name, None for random weights.
+
+    Raises:
+        WorkbenchError: none are published for the model, or the file cannot be read or fetched.
+    """
     if weights == "random":
         return None
     if weights != "imagenet":
@@ -179,14 +241,30 @@ def load_weights(network: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def under_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with a prefix, by the rest of their names."""
+    """The tensors of a part of a state dict.
+
+    Args:
+        state: tensors by name.
+        prefix: what the names of the part begin with; "" takes all.
+
+    Returns:
+        The part's tensors, by the rest of their names.
+    """
     return {
         name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
     }
 
 
 def prefixes_before(state: Mapping[str, Tensor], name: str) -> list[str]:
-    """What stands before a name in a state dict, wherever it does: "" or an end in a dot."""
+    """What stands before a name in a state dict, wherever the name occurs.
+
+    Args:
+        state: tensors by name.
+        name: the end of some of its names, such as `fc.weight`.
+
+    Returns:
+        "" for the name itself, and prefixes that end in a dot, such as `module.`.
+    """
     found = (key.removesuffix(name) for key in state if key.endswith(name))
     return [prefix for prefix in found if not prefix or prefix.endswith(".")]
 
@@ -217,16 +295,9 @@ def _is_of_head(name: str) -> bool:
 def imagenet_state(model: str) -> dict[str, Tensor]:
     """The published ImageNet weights of a torchvision classifier, from torch's cache or the web."""
     url = published_weights(model).url
-    path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
-    expected = re.search(r"-([0-9a-f]{8,})\.", path.name)
-    if not path.is_file():
-        _download(url, path, expected[1] if expected else None)
-    elif expected and not sha256_file(path).startswith(expected[1]):
-        raise WorkbenchError(
-            f"{path}: damaged: its SHA-256 does not begin with {expected[1]}",
-            f"delete it and fetch it again from {url}",
-        )
-    return read_state_dict(path)
+    name = url.rsplit("/", 1)[1]
+    digest = re.search(r"-([0-9a-f]{8,})\.", name)
+    return read_state_dict(_cached_file(url, name, digest[1] if digest else None))
 
 
 def timm_state(model: str) -> dict[str, Tensor]:
@@ -236,9 +307,7 @@ def timm_state(model: str) -> dict[str, Tensor]:
     if published is None:
         raise _unpublished(model)
     url, name = published
-    path = Path(torch.hub.get_dir()) / "checkpoints" / name
-    if not path.is_file():
-        _download(url, path, None)
+    path = _cached_file(url, name, None)
     read_state_dict(path)  # a damaged file is told from one that does not fit
     try:
         with torch.random.fork_rng(devices=[]):
@@ -250,13 +319,23 @@ def timm_state(model: str) -> dict[str, Tensor]:
         ) from None
 
 
-def _download(url: str, path: Path, hash_prefix: str | None) -> None:
+def _cached_file(url: str, name: str, digest: str | None) -> Path:
+    """A file in torch's cache, fetched where it is not there yet; digest: what its SHA-256 begins
+    with, None where its publisher does not say."""
+    path = Path(torch.hub.get_dir()) / "checkpoints" / name
+    if path.is_file():
+        if digest and not sha256_file(path).startswith(digest):
+            raise WorkbenchError(
+                f"{path}: damaged: its SHA-256 does not begin with {digest}",
+                f"delete it and fetch it again from {url}",
+            )
+        return path
     say(f"fetching {url}")
     path.parent.mkdir(parents=True, exist_ok=True)
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(CONNECT_SECONDS)
     try:
-        torch.hub.download_url_to_file(url, str(path), hash_prefix, progress=False)
+        torch.hub.download_url_to_file(url, str(path), digest, progress=False)
     except (URLError, OSError, RuntimeError) as error:
         raise WorkbenchError(
             f"{path.name} is not on this machine and cannot be fetched: {first_line(error)}",
@@ -265,3 +344,4 @@ def _download(url: str, path: Path, hash_prefix: str | None) -> None:
         ) from None
     finally:
         socket.setdefaulttimeout(before)
+    return path

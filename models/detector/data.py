@@ -34,17 +34,26 @@ class DetectionBatch:
     truths: list[GroundTruth]
 
     def to(self, device: torch.device) -> "DetectionBatch":
-        truths = [GroundTruth(*(v.to(device) for v in vars(part).values())) for part in self.truths]
-        return DetectionBatch([image.to(device) for image in self.images], truths)
+        """The same batch on a device."""
+        images = [image.to(device) for image in self.images]
+        return DetectionBatch(images, [truth.to(device) for truth in self.truths])
 
 
 class LabelledImages:
-    """N images of one split with their objects; decoded images are kept up to `budget` bytes."""
+    """N images of one split with their objects; decoded images are kept in memory up to a limit.
+
+    Args:
+        files: the images.
+        truths: the objects of each.
+        budget: bytes of decoded images that are kept.
+    """
 
     def __init__(
         self, files: ImageFiles, truths: Sequence[GroundTruth], budget: int = CACHE_BYTES
     ) -> None:
-        self.files, self.truths, self.budget = files, truths, budget
+        self.files = files
+        self.truths = truths
+        self.budget = budget
         self._kept: dict[int, Tensor] = {}
         self._bytes = 0
 
@@ -73,13 +82,26 @@ class LabelledImages:
 
 
 class DetectionBatches:
-    """Training batches: an epoch holds `images_per_epoch` different images (None: all), once each,
-    in an order that seed and epoch decide. A last batch of one image is left out."""
+    """Training batches: an epoch holds some different images, once each.
+
+    A last batch of one image is left out: batch normalisation over one image is noise.
+
+    Args:
+        data: of the training split.
+        size: images per batch.
+        seed: with the epoch's number it alone decides the order.
+        images_per_epoch: how many images an epoch has, None for all.
+
+    Raises:
+        WorkbenchError: too few images for a batch of two.
+    """
 
     def __init__(
         self, data: LabelledImages, size: int, seed: int, images_per_epoch: int | None = None
     ) -> None:
-        self.data, self.size, self.seed = data, size, seed
+        self.data = data
+        self.size = size
+        self.seed = seed
         self.images = min(images_per_epoch or len(data), len(data))
         self.steps = self.images // size + (self.images % size > 1)
         if not self.steps:
@@ -89,6 +111,12 @@ class DetectionBatches:
             )
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[DetectionBatch]:
+        """The batches of an epoch.
+
+        Args:
+            epoch: its number, which decides the order with the seed.
+            first: step to begin with, where a training is resumed.
+        """
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.data))
         order = order[: self.images]
         for step in range(first, self.steps):
@@ -96,8 +124,17 @@ class DetectionBatches:
 
 
 def read_labels(images: Path, boxes: Path) -> Labels:
-    """Object classes and attributes of the training split's boxes, by name; there must be some."""
-    pictures, table = in_split(load_images(images), "train"), load_boxes(boxes)
+    """Object classes and attributes of the training split's boxes, by name.
+
+    Args:
+        images: the corpus's table of images.
+        boxes: its table of boxes.
+
+    Raises:
+        WorkbenchError: no training image has a box.
+    """
+    pictures = in_split(load_images(images), "train")
+    table = load_boxes(boxes)
     table = table[table["image_id"].isin(pictures["image_id"])]
     if table.empty:
         raise WorkbenchError(
@@ -109,9 +146,20 @@ def read_labels(images: Path, boxes: Path) -> Labels:
 
 
 def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) -> LabelledImages:
-    """The images of a split that have objects, in the corpus's order, without classes and
-    attributes that only other splits than training have."""
-    table, pictures = load_boxes(boxes), load_images(images)
+    """The images of a split that have objects, in the corpus's order.
+
+    Args:
+        images: the corpus's table of images.
+        boxes: its table of boxes.
+        split: train, val or test.
+        labels: of the training split; classes and attributes that only other splits have are
+            left out.
+
+    Raises:
+        WorkbenchError: boxes of unknown images, empty ones, or some that leave their image.
+    """
+    table = load_boxes(boxes)
+    pictures = load_images(images)
     _check_boxes(boxes, table, pictures)
     number = {name: index + 1 for index, name in enumerate(labels.objects)}
     known = table[table["object"].isin(labels.objects)]
@@ -146,21 +194,22 @@ def _check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
     corners = sized[["x1", "y1", "x2", "y2"]].to_numpy(np.float64)
     limits = sized[["width", "height"]].to_numpy(np.float64)
     unknown = np.isnan(limits).any(1)
-    low, high = corners[:, :2], corners[:, 2:]
-    inside = (low >= -TOLERANCE) & (high <= limits + TOLERANCE)  # False for NaN
-    filled = np.minimum(high, limits) - np.maximum(low, 0) > 0
+    low = corners[:, :2]
+    high = corners[:, 2:]
+    inside = ((low >= -TOLERANCE) & (high <= limits + TOLERANCE)).all(1)  # False for NaN
+    filled = (np.minimum(high, limits) - np.maximum(low, 0) > 0).all(1)
     wrong = {
         "of images that are not in the corpus": unknown,
-        "outside their image": ~unknown & ~inside.all(1),
-        "empty": ~unknown & inside.all(1) & ~filled.all(1),
+        "outside their image": ~unknown & ~inside,
+        "empty": ~unknown & inside & ~filled,
     }
     problems = []
     for what, bad in wrong.items():
-        rows = zip(np.flatnonzero(bad), boxes[bad].itertuples(), strict=True)
         named = [
             f"row {row}, image {box.image_id}: {box.x1:g} {box.y1:g} {box.x2:g} {box.y2:g}"
-            for row, box in rows
+            for row, box in zip(np.flatnonzero(bad), boxes[bad].itertuples(), strict=True)
         ]
-        problems += [f"{len(named)} boxes {what}: {listing(named, 3)}"] if named else []
+        if named:
+            problems.append(f"{len(named)} boxes {what}: {listing(named, 3)}")
     if problems:
         raise WorkbenchError(f"{path}: " + "; ".join(problems), "mend the annotations of the boxes")

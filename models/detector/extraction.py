@@ -1,6 +1,11 @@
-"""The regions of images: detected, selected, and written into a file of regions."""
+"""The regions of images that a detector finds, written into a file of regions.
+
+`detector_job` makes the file; `regions_of` detects and selects the regions of some pictures, for
+the corpus and for the image of a query (models.detector.queries) alike.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,54 +15,21 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from models.backbone.extraction import fill
+from models.backbone.extraction import describe_machine, fill
 from models.backbone.network import weights_digest
+from models.backbone.preprocessing import PictureBatch
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
 from pipeline.regions.file import ImageRegions, described, packed, region_datasets
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
+from pipeline.storage.layout import Array
 from pipeline.storage.shards import FeatureJob
 
-Detect = Callable[[Sequence[Tensor]], Sequence[Any]]  # uint8 (3, H, W) each to RegionOutput each
-Select = Callable[[Any], Tensor]  # RegionOutput to (K,) rows of it, best first
-
-
-def regions_of(
-    pictures: Sequence[np.ndarray], detect: Detect, select: Select, device: torch.device
-) -> list[ImageRegions]:
-    """Detect and select the regions of B pictures (H, W, 3) uint8 RGB; device: the detector's."""
-    tensors = [torch.from_numpy(p).permute(2, 0, 1).contiguous().to(device) for p in pictures]
-    with torch.inference_mode():
-        return [
-            _chosen(output, select(output), (picture.shape[1], picture.shape[0]))
-            for output, picture in zip(detect(tensors), pictures, strict=True)
-        ]
-
-
-def _chosen(output: RegionOutput, rows: Tensor, size: tuple[int, int]) -> ImageRegions:
-    """Selected regions with the label that is likeliest for each, background left out."""
-    confidences, objects = output.object_scores[rows, 1:].max(1)
-    likely = output.attribute_scores[rows]
-    attributes = likely.max(1) if likely.shape[1] else (None, None)
-    return ImageRegions(
-        size,
-        _array(output.boxes[rows]),
-        _array(output.features[rows]),
-        objects=_array(objects),
-        attributes=_array(attributes[1]),
-        confidences=_array(confidences),
-        attribute_confidences=_array(attributes[0]),
-    )
-
-
-def _array(values: Tensor | None) -> Any:
-    if values is None:
-        return None
-    return (values.float() if values.is_floating_point() else values).cpu().numpy()
+Detect = Callable[[Sequence[Tensor]], Sequence[RegionOutput]]  # of uint8 images (3, H, W)
+Select = Callable[[RegionOutput], Tensor]  # to the rows (K,) that are kept, best first
 
 
 def detector_job(
@@ -67,7 +39,18 @@ def detector_job(
     path: Path | None,
     max_pixels: int,
 ) -> FeatureJob:
-    """Regions that the detector of a file finds; path: the file, None where it was not given."""
+    """The file of the regions that a detector finds.
+
+    Args:
+        settings: the section `regions`.
+        runtime: its device is where the detector runs.
+        images: N rows of the corpus's table.
+        path: the detector's file, None where it was not given.
+        max_pixels: larger images are refused before they are decoded.
+
+    Raises:
+        WorkbenchError: the file is missing, damaged or of another kind.
+    """
     if path is None:
         raise WorkbenchError("regions.source = detector needs the option --detector")
     network: Any = load_detector(path)[0]
@@ -83,26 +66,93 @@ def detector_job(
         attributes=network.attribute_names,
     )
     detect = network.to(device).regions
-    chosen = partial(select, settings, network.last_pixel)
+    select_rows = partial(select, settings, network.last_pixel)
     slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
-    fill_rows = partial(
+
+    def compute(batch: PictureBatch) -> dict[str, Array]:
+        regions = regions_of(batch.pictures, detect, select_rows, device)
+        return packed(regions, slots, network.region_dim)
+
+    fill_file = partial(
         fill,
         images,
-        compute=lambda batch: regions_of(batch.pictures, detect, chosen, device),
-        arrays=lambda _, regions: packed(regions, slots, network.region_dim),
+        compute=compute,
         batch_size=settings.batch_size,
         workers=settings.workers,
         max_pixels=max_pixels,
         section="regions",
     )
-    machine = [str(device), runtime.threads, torch.__version__, *loaded_kernels()]
     datasets = region_datasets(slots, network.region_dim)
-    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_rows)
+    machine = describe_machine(device, runtime)
+    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_file)
 
 
-def select(settings: RegionsConfig, last_pixel: bool, output: RegionOutput) -> torch.Tensor:
-    """Rows (K,) of the regions that settings keep; WorkbenchError when scores are not finite.
-    last_pixel: of the detector, as in models.detector.selection.confidences."""
+def regions_of(
+    pictures: Sequence[np.ndarray], detect: Detect, select: Select, device: torch.device
+) -> list[ImageRegions]:
+    """Detect and select the regions of some pictures.
+
+    Args:
+        pictures: B, (H, W, 3) uint8 RGB each, of any sizes.
+        detect: from images (3, H, W) uint8 to what the detector says of each.
+        select: from that to the rows (K,) of the regions to keep, best first.
+        device: where the detector runs.
+    """
+    tensors = [
+        torch.from_numpy(picture).permute(2, 0, 1).contiguous().to(device) for picture in pictures
+    ]
+    with torch.inference_mode():
+        return [
+            _labelled_regions(output, select(output), (picture.shape[1], picture.shape[0]))
+            for output, picture in zip(detect(tensors), pictures, strict=True)
+        ]
+
+
+def _labelled_regions(output: RegionOutput, rows: Tensor, size: tuple[int, int]) -> ImageRegions:
+    """Selected regions with the label that is likeliest for each, background left out."""
+    confidences, objects = output.object_scores[rows, 1:].max(1)
+    regions = ImageRegions(
+        size,
+        _array(output.boxes[rows]),
+        _array(output.features[rows]),
+        objects=_array(objects),
+        confidences=_array(confidences),
+    )
+    likely = output.attribute_scores[rows]
+    if not likely.shape[1]:
+        return regions
+    attribute_confidences, attributes = likely.max(1)
+    return replace(
+        regions,
+        attributes=_array(attributes),
+        attribute_confidences=_array(attribute_confidences),
+    )
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return (values.float() if values.is_floating_point() else values).cpu().numpy()
+
+
+def select(settings: RegionsConfig, last_pixel: bool, output: RegionOutput) -> Tensor:
+    """The regions of an image that settings keep.
+
+    Args:
+        settings: the section `regions`: a number of boxes, or at least `min` and at most `max`
+            of those that score `threshold`.
+        last_pixel: of the detector, as in models.detector.selection.confidences.
+        output: what the detector says of the image.
+
+    Returns:
+        (K,) int64 rows of the output, best first.
+
+    Raises:
+        WorkbenchError: boxes or scores that are not finite.
+    """
     fixed = settings.boxes if isinstance(settings.boxes, int) else None
-    limits = fixed or settings.min, fixed or settings.max
-    return select_regions(output, *limits, settings.threshold, last_pixel=last_pixel)
+    return select_regions(
+        output,
+        minimum=fixed or settings.min,
+        maximum=fixed or settings.max,
+        threshold=settings.threshold,
+        last_pixel=last_pixel,
+    )

@@ -15,6 +15,7 @@ from pipeline.storage.weights import KEY, damaged, read_weights, write_weights
 
 MARK = "detector"  # key of the metadata that tells these files from other weights of ours
 SCHEMA_VERSION = 1
+BODY = "backbone.body."  # before the names of an FPN detector's ResNet
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -40,7 +41,15 @@ def describe(
     inputs: dict[str, str],
     validation: Mapping[str, float],
 ) -> DetectorDescription:
-    """The description of a detector for its file; both kinds know architecture, sizes and names."""
+    """The description of a detector for its file.
+
+    Args:
+        network: the detector, which knows its architecture, sizes and names.
+        origin: where its weights come from.
+        params: values of params.yaml that decided them.
+        inputs: digests of what they were made from.
+        validation: recall, map and attributes as shares, empty where nothing was measured.
+    """
     return DetectorDescription(
         architecture=network.architecture,
         sizes=asdict(network.sizes),
@@ -54,7 +63,13 @@ def describe(
 
 
 def write_detector(path: Path | str, network: nn.Module, description: DetectorDescription) -> None:
-    """Write weights and description atomically; the same content gives the same bytes."""
+    """Write weights and description atomically; the same content gives the same bytes.
+
+    Args:
+        path: of the file.
+        network: its weights are written.
+        description: of the network.
+    """
     write_weights(path, network.state_dict(), {MARK: True} | description.model_dump(mode="json"))
 
 
@@ -80,8 +95,20 @@ def read_detector(path: Path | str) -> tuple[DetectorDescription, dict[str, Tens
 
 
 def read_names(folder: Path | str | None, objects: int, attributes: int) -> tuple[list[str], ...]:
-    """Names of objects and attributes: folder/objects.txt and folder/attributes.txt, one a line, of
-    several synonyms divided by commas the first. Without a folder they are numbered."""
+    """Names of objects and attributes: folder/objects.txt and folder/attributes.txt, one name a
+    line, of several synonyms divided by commas the first.
+
+    Args:
+        folder: of the two files; None numbers the names from 1.
+        objects: how many objects the weights have, without background.
+        attributes: how many attributes they have, without "no attribute".
+
+    Returns:
+        The names of the objects, then of the attributes.
+
+    Raises:
+        WorkbenchError: a file is missing, has another number of lines, or an empty one.
+    """
     wanted = {"objects.txt": (objects, "class"), "attributes.txt": (attributes, "attribute")}
     return tuple(
         [f"{kind} {number}" for number in range(1, count + 1)]

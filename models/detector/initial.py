@@ -23,19 +23,32 @@ from pipeline.runtime.process import say
 
 
 def random_detector(settings: DetectorConfig, labels: Labels, seed: int = 0) -> nn.Module:
+    """A detector with seeded random weights.
+
+    Args:
+        settings: the section `detector`: architecture and sizes.
+        labels: the names of its objects and attributes.
+        seed: of the weights; 0 where they are not trained: features then stay the same whatever
+            `seed` of params.yaml is.
+    """
     sizes = {}
     if settings.architecture.startswith("fpn_"):
         sizes = sizes_of(settings) | {"sampled": settings.training.sampled}
-    names = labels.objects, labels.attributes
-    return seeded_detector(settings.architecture, *names, seed, **sizes)
+    return seeded_detector(settings.architecture, labels.objects, labels.attributes, seed, **sizes)
 
 
 def detector_of_file(settings: DetectorConfig) -> tuple[nn.Module, DetectorDescription]:
-    """The detector in the file that `weights` names: one of this program's, or a state dict."""
+    """The detector in the file that `weights` names, one of this program's or a state dict of
+    others, and its description; WorkbenchError for a file of neither kind or of another detector
+    than `architecture`."""
     path = Path(settings.weights)
-    ours = is_detector_file(path)
-    network, validation = _of_own_file(settings, path) if ours else (_of_others(settings, path), {})
-    params, inputs = {"detector": decisive(settings)}, {"weights_sha256": sha256_file(path)}
+    validation: dict[str, float] = {}
+    if is_detector_file(path):
+        network, validation = _of_own_file(settings, path)
+    else:
+        network = _of_others(settings, path)
+    params = {"detector": decisive(settings)}
+    inputs = {"weights_sha256": sha256_file(path)}
     return network, describe(network, "file", params, inputs, validation)
 
 
@@ -50,13 +63,16 @@ def _of_own_file(settings: DetectorConfig, path: Path) -> tuple[nn.Module, dict[
 
 
 def _of_others(settings: DetectorConfig, path: Path) -> nn.Module:
-    state, architecture = read_state_dict(path), settings.architecture
+    """The detector of a state dict, perhaps with a prefix before all of its names."""
+    state = read_state_dict(path)
+    architecture = settings.architecture
     prefixes = prefixes_before(state, CLASSES)
     if len(prefixes) == 1 and prefixes[0]:
         state = under_prefix(state, prefixes[0])
         say(f"weights: the names begin with {prefixes[0]!r}, which is taken away")
     try:
-        objects, attributes = read_names(settings.names, *known_names(architecture, state))
+        object_count, attribute_count = known_names(architecture, state)
+        objects, attributes = read_names(settings.names, object_count, attribute_count)
         return foreign_detector(architecture, state, objects, attributes, sizes_of(settings))
     except BackboneError as error:
         hint = f"detector.architecture = {architecture}: give its weights, or set that of the file"

@@ -20,9 +20,17 @@ LEAST_SCORE = 0.05  # as torchvision: detections must be above it
 
 @dataclass(frozen=True)
 class GroundTruth:
+    """The G objects of one image."""
+
     boxes: Tensor  # (G, 4) x1 y1 x2 y2 pixels
     labels: Tensor  # (G,) from 1
     attributes: Tensor  # (G, A) of 0 or 1
+
+    def to(self, device: torch.device) -> "GroundTruth":
+        """The same objects on a device."""
+        return GroundTruth(
+            self.boxes.to(device), self.labels.to(device), self.attributes.to(device)
+        )
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,8 @@ def detections(output: RegionOutput) -> Detections:
     """The proposals of one image as detections, after NMS within each class."""
     scores = output.object_scores[:, 1:]
     rows, classes = torch.nonzero(scores > LEAST_SCORE, as_tuple=True)
-    values, boxes = scores[rows, classes], output.boxes[rows]
+    values = scores[rows, classes]
+    boxes = output.boxes[rows]
     kept = batched_nms(boxes.float(), values.float(), classes, IOU)
     return Detections(boxes[kept], classes[kept] + 1, values[kept], rows[kept])
 
@@ -53,6 +62,14 @@ def detection_metrics(
     the classes that occur of the average precision at IoU 0.5 (Pascal VOC from 2010 on: area under
     the precision envelope, a second detection of an object is wrong); attributes: of the objects
     found and having n attributes, the share of true ones among the n with the largest scores.
+
+    Args:
+        outputs: N, what the detector says of each image.
+        truths: N, the objects of the same images.
+        threshold: least score of a detection that recall and attributes count.
+
+    Returns:
+        recall, map and attributes, each 0 where there is nothing to find.
     """
     detected = [detections(output) for output in outputs]
     correct = [hits(part, truth) for part, truth in zip(detected, truths, strict=True)]
@@ -61,8 +78,8 @@ def detection_metrics(
     right = np.concatenate([(owner >= 0).numpy() for owner in correct])
     true = np.concatenate([truth.labels.numpy() for truth in truths])
     precisions = [
-        average_precision(scores[labels == c], right[labels == c], int((true == c).sum()))
-        for c in np.unique(true)
+        average_precision(scores[labels == label], right[labels == label], int(objects))
+        for label, objects in zip(*np.unique(true, return_counts=True), strict=True)
     ]
     hit = int((right & (scores >= threshold)).sum())
     return {
@@ -73,8 +90,16 @@ def detection_metrics(
 
 
 def hits(found: Detections, truth: GroundTruth) -> Tensor:
-    """(K,) the object that each detection is the first to hit, -1 for wrong detections. A detection
-    aims at the object of its class with the largest IoU, taken or not."""
+    """Which object each detection is the first to hit. A detection aims at the object of its class
+    with the largest IoU, taken or not.
+
+    Args:
+        found: K detections, best first.
+        truth: the objects of the same image.
+
+    Returns:
+        (K,) int64 numbers of the objects, -1 for wrong detections.
+    """
     owners = torch.full((len(found.scores),), -1, dtype=torch.int64)
     if not len(truth.labels):
         return owners
@@ -91,8 +116,15 @@ def hits(found: Detections, truth: GroundTruth) -> Tensor:
 
 
 def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> float:
-    """Area under the precision envelope over recall, of detections with scores (K,), right (K,)
-    bool; objects: number of true ones. Equal scores count together."""
+    """Area under the precision envelope over recall.
+
+    Equal scores count together, so that their order does not matter.
+
+    Args:
+        scores: (K,) of detections.
+        right: (K,) bool, whether each is right.
+        objects: number of true ones.
+    """
     if not len(scores) or not objects:
         return 0.0
     order = np.argsort(-scores, kind="stable")

@@ -1,4 +1,7 @@
-"""The regions of an image file, detected and selected as those of the corpus were."""
+"""The regions of the image of a query, found as those of the corpus were.
+
+A file of its own: it knows what models read, which making the corpus's regions does not.
+"""
 
 import json
 from collections.abc import Callable
@@ -15,7 +18,7 @@ from models.backbone.network import weights_digest
 from models.detector.extraction import regions_of, select
 from models.detector.weights import load_detector
 from pipeline.corpus.images import check_aspect
-from pipeline.inputs.regions import relative_positions
+from pipeline.inputs.data import relative_positions
 from pipeline.inputs.split import Regions
 from pipeline.regions.file import packed
 from pipeline.regions.params import GridNetworkConfig, RegionsConfig
@@ -23,7 +26,7 @@ from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
 
-# Keys of the section regions that a file of detected regions leaves out.
+# Keys of the section regions that a file of detected regions leaves out, with any value.
 NO_GRID = {"grid": (1, 1), "network": GridNetworkConfig(weights="random")}
 UNREAD = {"path": None, "workers": 0} | NO_GRID
 
@@ -31,21 +34,34 @@ UNREAD = {"path": None, "workers": 0} | NO_GRID
 def region_finder(
     stored: FeatureFile, detector: Path, device: torch.device
 ) -> Callable[[Image.Image], Regions]:
-    """A function from an RGB image to its regions, on the CPU, by the detector that found the
-    stored ones."""
-    settings = _settings(stored)
+    """A function that finds the regions of one image as those of the corpus were found.
+
+    Args:
+        stored: the corpus's regions.
+        detector: the file of the detector that found them.
+        device: where the detector runs.
+
+    Returns:
+        From an RGB image to its regions, a batch of one on the CPU, rounded as the stored ones;
+        WorkbenchError for an image much longer than wide.
+
+    Raises:
+        WorkbenchError: another detector, or none, found the stored regions.
+    """
+    settings = _settings_of(stored)
     network: Any = load_detector(detector)[0]
     if weights_digest(network) != stored.attributes.get("weights_sha256"):
         raise WorkbenchError(f"{stored.path}: not found by the detector of {detector}", OUT_OF_STEP)
     network.to(device).eval()
-    detect = network.regions
-    chosen = partial(select, settings, network.last_pixel)
+    select_rows = partial(select, settings, network.last_pixel)
+    slots, width = stored.shape()[1:]
 
     def regions(image: Image.Image) -> Regions:
         check_aspect(image)
-        selected = regions_of([np.array(image)], detect, chosen, device)
-        arrays = packed(selected, *stored.shape()[1:])
-        boxes, sizes = torch.from_numpy(arrays["boxes"]), torch.from_numpy(arrays["sizes"]).float()
+        found = regions_of([np.array(image)], network.regions, select_rows, device)
+        arrays = packed(found, slots, width)
+        boxes = torch.from_numpy(arrays["boxes"])
+        sizes = torch.from_numpy(arrays["sizes"]).float()
         # rounded as the corpus's were
         features = checked("query", arrays["features"], stored.dtype(), ["the image"])
         counts = torch.from_numpy(arrays["counts"]).long()
@@ -54,7 +70,8 @@ def region_finder(
     return regions
 
 
-def _settings(stored: FeatureFile) -> RegionsConfig:
+def _settings_of(stored: FeatureFile) -> RegionsConfig:
+    """The section `regions` by which the stored regions were selected."""
     try:
         recorded = dict(json.loads(str(stored.attributes.get("params"))))
         source = recorded["source"]

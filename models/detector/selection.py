@@ -29,11 +29,25 @@ def select_regions(
     iou: float = 0.3,
     last_pixel: bool = False,
 ) -> Tensor:
-    """Rows (K,) int64 of the proposals to keep, by descending confidence, equals in their order.
+    """The proposals to keep, by descending confidence, equals in their order.
 
     Those with a confidence of at least `threshold` are kept, at least `minimum` (if there are so
     many) and at most `maximum`. Anderson et al. 2018, section 3.1 and their extraction code (36
-    fixed; or 10 to 100 at 0.2). iou, last_pixel: as in `confidences`.
+    fixed; or 10 to 100 at 0.2).
+
+    Args:
+        output: of one image.
+        minimum: least number to keep.
+        maximum: largest number to keep.
+        threshold: least confidence, from 0 to 1.
+        iou: boxes of a class that overlap more suppress each other; 0.3 in the authors' code.
+        last_pixel: whether x2 and y2 of a box name its last pixel, as in Caffe.
+
+    Returns:
+        (K,) int64 rows of the proposals.
+
+    Raises:
+        WorkbenchError: boxes or scores that are not finite.
     """
     confidence = confidences(output, iou, last_pixel)
     count = min(max(int((confidence >= threshold).sum()), minimum), maximum)
@@ -55,7 +69,8 @@ def confidences(output: RegionOutput, iou: float = 0.3, last_pixel: bool = False
     Raises:
         WorkbenchError: boxes or scores that are not finite.
     """
-    boxes, scores = output.boxes, output.object_scores[:, 1:]
+    boxes = output.boxes
+    scores = output.object_scores[:, 1:]
     if not bool(torch.isfinite(scores).all() & torch.isfinite(boxes).all()):
         raise WorkbenchError("the detector gave boxes or scores that are not finite", CHECK)
     if not scores.numel():

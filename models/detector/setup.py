@@ -47,7 +47,7 @@ def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path
 
 
 def sizes_of(settings: DetectorConfig) -> dict[str, Any]:
-    """The sizes among the settings, by their names in models.detector.pyramid.FPNSizes."""
+    """The sizes among the settings, by their names in models.detector.fpn.FPNSizes."""
     sizes = {name: getattr(settings, name) for name in SIZES}
     return sizes | {"layers": len(settings.anchors)}
 

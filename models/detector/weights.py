@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from models.backbone.network import BackboneError, load_strict
-from models.detector.c4.keys import sizes_of, to_c4
+from models.detector.c4_weights import sizes_of, to_c4
 from models.detector.file import DetectorDescription, read_detector
-from models.detector.fpn import build_detector, current_names
-from models.detector.pyramid import PUBLISHED
+from models.detector.fpn import PUBLISHED, build_detector, current_names
 from pipeline.runtime.errors import first_line
 from pipeline.storage.weights import damaged
 
@@ -33,7 +32,15 @@ def seeded_detector(
     seed: int,
     **sizes: Any,
 ) -> nn.Module:
-    """`build_detector` with seeded random weights; the global random state is untouched."""
+    """`build_detector` with seeded random weights; the global random state is untouched.
+
+    Args:
+        architecture: fpn_resnet18, fpn_resnet50 or c4_resnet101.
+        object_names: C, without background.
+        attribute_names: A, may be empty.
+        seed: of the weights.
+        sizes: as for `build_detector`.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_detector(architecture, object_names, attribute_names, **sizes)
@@ -42,9 +49,14 @@ def seeded_detector(
 def load_detector(path: Path) -> tuple[nn.Module, DetectorDescription]:
     """The detector of a file, on the CPU, in evaluation mode; WorkbenchError as read_detector."""
     description, weights = read_detector(path)
-    names = description.object_names, description.attribute_names
     try:
-        network = own_detector(description.architecture, *names, description.sizes, weights)
+        network = own_detector(
+            description.architecture,
+            description.object_names,
+            description.attribute_names,
+            description.sizes,
+            weights,
+        )
     except BackboneError as error:
         raise damaged(path, str(error), "detector") from None
     return network, description
@@ -57,7 +69,18 @@ def own_detector(
     sizes: Mapping[str, Any],
     state: Mapping[str, Tensor],
 ) -> nn.Module:
-    """The detector of one of our own files, in evaluation mode; BackboneError for a misfit."""
+    """The detector of one of our own files, in evaluation mode.
+
+    Args:
+        architecture: fpn_resnet18, fpn_resnet50 or c4_resnet101.
+        object_names: C, without background.
+        attribute_names: A, may be empty.
+        sizes: of FPNSizes or C4Sizes.
+        state: tensors by name.
+
+    Raises:
+        BackboneError: sizes that no detector has, and weights that do not fit them.
+    """
     try:
         with torch.device("meta"):  # nothing is allocated before names and shapes are known to fit
             load_strict(
@@ -72,10 +95,18 @@ def own_detector(
 
 
 def known_names(architecture: str, state: Mapping[str, Tensor]) -> tuple[int, int]:
-    """How many objects and attributes a state dict of others knows, without the "none" of each."""
+    """How many objects and attributes a state dict of others knows, without the "none" of each.
+
+    Args:
+        architecture: fpn_resnet18, fpn_resnet50 or c4_resnet101.
+        state: tensors by name.
+
+    Raises:
+        BackboneError: it has no class scores, so it is no detector's.
+    """
     bottom_up = architecture == "c4_resnet101"
-    objects = rows(state, [CLASSES])
-    attributes = rows(state, C4_ATTRIBUTES if bottom_up else FPN_ATTRIBUTES)
+    objects = _row_count(state, (CLASSES,))
+    attributes = _row_count(state, C4_ATTRIBUTES if bottom_up else FPN_ATTRIBUTES)
     if objects < 2:
         problem = f"{CLASSES} is missing or empty"
         raise BackboneError(f"no weights of a detector {architecture}: {problem}")
@@ -89,9 +120,21 @@ def foreign_detector(
     attribute_names: Sequence[str],
     sizes: Mapping[str, Any],
 ) -> nn.Module:
-    """A detector in evaluation mode that holds a state dict of others: c4_resnet101 of either
-    public conversion; fpn_resnet50 of torchvision's fasterrcnn_resnet50_fpn; fpn_resnet18 of
-    `sizes`. BackboneError names what is missing, unexpected or ill-shaped."""
+    """A detector in evaluation mode that holds a state dict of others.
+
+    c4_resnet101: of either public conversion, its sizes read from the shapes; fpn_resnet50: of
+    torchvision's fasterrcnn_resnet50_fpn, with any number of classes; fpn_resnet18: of `sizes`.
+
+    Args:
+        architecture: one of these three.
+        state: tensors by name.
+        object_names: C, without background.
+        attribute_names: A, may be empty.
+        sizes: of FPNSizes, read for fpn_resnet18 alone.
+
+    Raises:
+        BackboneError: names what is missing, unexpected or ill-shaped.
+    """
     if architecture == "c4_resnet101":
         renamed = to_c4(state)
         used: Mapping[str, Any] = sizes_of(renamed)
@@ -101,7 +144,7 @@ def foreign_detector(
     return own_detector(architecture, object_names, attribute_names, used, renamed)
 
 
-def rows(state: Mapping[str, Tensor], names: Sequence[str]) -> int:
+def _row_count(state: Mapping[str, Tensor], names: tuple[str, ...]) -> int:
     """First size of the tensor under one of the names, perhaps with a prefix; 0 without one."""
-    values = [value for name, value in state.items() if name.endswith(tuple(names)) and value.ndim]
+    values = [value for name, value in state.items() if name.endswith(names) and value.ndim]
     return len(values[0]) if values else 0

@@ -33,6 +33,7 @@ from models.base import (
 )
 from models.dp_rnn.tower import OrientedTower, Side
 from models.ranking import warms_up
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.inputs.data import CaptionWords, ImageRegions, RetrievalData
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import require_boxes
@@ -47,7 +48,6 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.scores.file import SplitScores
 from pipeline.training.curve import validate_retrieval
 from pipeline.training.params import Batch as BatchSize
 from pipeline.training.params import CommonTraining, WordsConfig

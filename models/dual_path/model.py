@@ -8,8 +8,7 @@ images are what is classified: classes.py says which class each is in, instance.
 text CNN and captions in slots are in text.py.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,15 +17,14 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 from torch import Tensor, nn
 
-from models.backbone.file import ImageNetwork
-from models.backbone.image_cnn import Architecture, network_to_tune, pixel_source, with_image_cnn
+from models.backbone.image_cnn import Architecture, TunedImages, pixel_source, with_image_cnn
 from models.base import Model, Pairs, Run
 from models.dual_path.classes import read_pseudo_classes
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.text import CaptionSlots, SlotRows, TextCNN
 from models.layers.linear import Standardise
 from models.layers.pixels import SeesPixels
-from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, ImageVectors, RetrievalData
+from pipeline.inputs.data import RetrievalData
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.split import Batch, Split, prefetch
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -166,45 +164,7 @@ class DualPathConfig(WordsConfig):
             yield wrong_value("training.accumulate", batches, text)
 
 
-# ---- what is read
-
-
-class TunedImages(ImageVectors):
-    """Features of images, and the network that made them, which is trained further.
-
-    Args:
-        files: The artefacts: features, and the network's file.
-        crop: Side of the crops in training, pixels, which the network must be able to take.
-        in_memory: Whether features are read into memory where they fit, as soon as some are asked
-            for: an evaluation from pixels asks for none.
-
-    Raises:
-        WorkbenchError: The features are no vectors.
-    """
-
-    def __init__(self, files: Inputs, crop: int, in_memory: bool = True) -> None:
-        super().__init__(files.features, in_memory=False)
-        self.files = files
-        self.crop = crop
-        self.is_to_be_loaded = in_memory
-
-    @cached_property
-    def network(self) -> tuple[ImageNetwork, Architecture]:
-        """The network, and how it is built; WorkbenchError when the file is another network's, or
-        it does not take such crops."""
-        return network_to_tune(self.files, self.file, self.crop, "dual_path.crop")
-
-    @property
-    def sizes(self) -> dict[str, Any]:
-        """D, and the entries `image_...` of models.backbone.image_cnn."""
-        return self.network[1]
-
-    def source(self, ids: Sequence[str]) -> ImageRows:
-        """The features of these images."""
-        if self.is_to_be_loaded:
-            self.file.in_memory(MEMORY_BUDGET)
-            self.is_to_be_loaded = False
-        return super().source(ids)
+# ---- the sampler
 
 
 class ImageBatches:
@@ -241,6 +201,9 @@ class ImageBatches:
         Args:
             epoch: Its number, from 0.
             first: Batches to leave out, which an interrupted training has seen.
+
+        Returns:
+            `steps` batches, less those that are left out.
         """
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
         steps = range(first, self.steps)
@@ -253,6 +216,9 @@ class ImageBatches:
             order: (N,) rows of the images as the epoch has them.
             epoch: Its number, from 0.
             step: Number of the batch in the epoch, from 0.
+
+        Returns:
+            B images, at most `size`, each with one caption in its row, and their classes.
         """
         rows = order[step * self.size : (step + 1) * self.size]
         # 1 + step: numpy takes [seed, epoch, 0] for [seed, epoch], which has made the order
@@ -362,8 +328,14 @@ class DualPath(Model, SeesPixels):
             config: The section of params.yaml.
             files: The artefacts of NEEDS; classes and network are read in training alone.
             in_memory: Whether features are read into memory where they fit.
+
+        Returns:
+            The data, whose sizes are the arguments of the constructor.
+
+        Raises:
+            WorkbenchError: The features are no vectors, or there is no vocabulary.
         """
-        images = TunedImages(files, config.crop, in_memory)
+        images = TunedImages(files, config.crop, "dual_path.crop", in_memory)
         return RetrievalData(
             files, images, CaptionSlots(files.text, config.slots, config.alignment)
         )
@@ -392,6 +364,12 @@ class DualPath(Model, SeesPixels):
         Args:
             data: Of the run.
             name: train, val or test.
+
+        Returns:
+            The split, whose images are (B, 3, S, S) uint8; S is that of the image network.
+
+        Raises:
+            WorkbenchError: An image is extremely long, or a caption has no known word.
         """
         return data.read_split(name, pixel_source(data.files, self.image_architecture))
 
@@ -435,6 +413,12 @@ class DualPath(Model, SeesPixels):
         Args:
             data: What they are trained and validated on.
             run: Has the seed.
+
+        Returns:
+            A phase for each section with epochs, in their order.
+
+        Raises:
+            WorkbenchError: There is too little to train on (ImageBatches).
         """
         labels = train_labels(data)
         sections = [section for section in self.config.phases if section.epochs]
@@ -463,6 +447,9 @@ class DualPath(Model, SeesPixels):
         Args:
             data: Of the run.
             images: features, or pixels: in training random crops.
+
+        Returns:
+            Both splits; their images are (B, D) features or (B, 3, S, S) uint8 pixels.
         """
         if images == "features":
             return data.split("train"), data.split("val")

@@ -112,6 +112,9 @@ class CaptionSlots(CaptionWords):
         Args:
             words: Of the text.
             unknown: Those that are not in the vocabulary, each once.
+
+        Returns:
+            A sentence each, none where the whole text is read.
         """
         notes = []
         if unknown:

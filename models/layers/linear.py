@@ -1,17 +1,17 @@
 """Small pieces that several models share."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Divide = Callable[..., Any]  # as `undivided`
-
 
 def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear layer with Glorot's uniform weights and zero biases."""
+    """A linear layer with Glorot's uniform weights and zero biases.
+
+    Args:
+        inputs: width of the vectors it takes.
+        outputs: width of those it gives.
+    """
     layer = nn.Linear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -24,7 +24,16 @@ def unit_rows(vectors: Tensor) -> Tensor:
 
 
 def inside(lengths: Tensor, width: int, device: torch.device) -> Tensor:
-    """Bool (..., width): which places are not padding, of lengths (...)."""
+    """Which places of padded sequences are not padding.
+
+    Args:
+        lengths: (...) how many places of each sequence exist, from its beginning.
+        width: places that the sequences are padded to.
+        device: of the result.
+
+    Returns:
+        Bool (..., width).
+    """
     return torch.arange(width, device=device) < lengths.to(device)[..., None]
 
 
@@ -33,14 +42,8 @@ def at_least_float32(vectors: Tensor) -> Tensor:
     return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
 
 
-def undivided(function: Callable[..., Any], *rows: Tensor) -> Any:
-    """What a function makes of rows (B, ...): tensors of B rows, or lists and tuples of such. How
-    the rows of a batch are shared: not at all (several processes: training.processes.divided)."""
-    return function(*rows)
-
-
 class Standardise(nn.Module):
-    """(x - mean) / scale per feature (D,), the identity until `fit` is called."""
+    """(x - mean) / scale per feature, the identity until `fit` is called. dim: D features."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -50,8 +53,12 @@ class Standardise(nn.Module):
         self.register_buffer("scale", torch.ones(dim))
 
     def fit(self, mean: Tensor, deviation: Tensor) -> None:
-        """Take mean and standard deviation, (D,) each; constant features are centred, not
-        scaled."""
+        """Take the statistics of the training features; constant features are centred, not scaled.
+
+        Args:
+            mean: (D,).
+            deviation: (D,) standard deviations, 0 of constant features.
+        """
         self.mean.copy_(mean)
         self.scale.copy_(torch.where(deviation > 0, deviation, torch.ones_like(deviation)))
 

@@ -16,7 +16,14 @@ class SeesPixels(nn.Module):
     def see_through(
         self, image_cnn: nn.Module | None, mean: Iterable[float], deviation: Iterable[float]
     ) -> None:
-        """Put an image CNN in front; mean, deviation: per channel of its inputs in [0, 1]."""
+        """Put an image CNN in front, in a memory layout that is fast for it.
+
+        Args:
+            image_cnn: from normalised images (B, 3, S, S) to features (B, D); None for a network
+                that takes features alone.
+            mean: by which its inputs are normalised, per channel, of values in [0, 1].
+            deviation: what they are divided by, likewise.
+        """
         self.image_cnn = image_cnn
         if image_cnn is None:
             return

@@ -46,9 +46,16 @@ def draw_gates(network: nn.RNNBase) -> None:
 
 
 class RecurrentEncoder(_RecurrentWords):
-    """Word embedding, one-layer GRU or LSTM (cell), its states pooled over a caption's words (Sun
-    et al. 2019, section 2.1): last, the state after the last word; or of models.layers.sets.POOLS:
-    mean, max or gpo."""
+    """Word embedding, one-layer GRU or LSTM, its states pooled over a caption's words (Sun et al.
+    2019, section 2.1).
+
+    Args:
+        vocabulary_size: V, row 0 is padding.
+        word_dim: width of a word embedding.
+        hidden: width of the state, and of the result.
+        cell: gru or lstm.
+        pool: last, the state after the last word; or of models.layers.sets.POOLS: mean, max, gpo.
+    """
 
     def __init__(
         self,
@@ -62,13 +69,21 @@ class RecurrentEncoder(_RecurrentWords):
         self.pool = None if pool == "last" else POOLS[pool]()
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Word ids (B, T), padded at the end, to one vector per caption (B, hidden); lengths: (B,)
-        numbers of words, at least 1, on the CPU."""
+        """One vector per caption.
+
+        Args:
+            tokens: (B, T) ids of words, padded at the end.
+            lengths: (B,) numbers of words, at least 1, on the CPU.
+
+        Returns:
+            (B, hidden).
+        """
         if torch.compiler.is_exporting():
             return self.forward_padded(tokens, lengths)
         packed = pack_padded_sequence(tokens, lengths, batch_first=True, enforce_sorted=False)
         words = PackedSequence(self.words(packed.data), *packed[1:])
-        recurrent, on_cpu = self.recurrent, tokens.device.type == "cpu"
+        recurrent = self.recurrent
+        on_cpu = tokens.device.type == "cpu"
         if self.training and on_cpu and isinstance(recurrent, nn.GRU):
             states, last = packed_gru(recurrent, words)
         else:
@@ -96,25 +111,36 @@ class RecurrentEncoder(_RecurrentWords):
 
 
 def packed_gru(gru: nn.GRU, inputs: PackedSequence) -> tuple[PackedSequence, Tensor]:
-    """States (S, K), packed, and the last of each sequence (1, B, K) of a GRU over packed sequences
-    (S, D), with a cheaper backward on the CPU; the GRU has one layer, one direction and biases.
+    """What nn.GRU makes of packed sequences, with a cheaper backward on the CPU.
 
-    States and gradients have the same bits where K is a multiple of 32; else a sigmoid's last bit
-    depends on where its numbers lie.
+    nn.GRU cuts the projected inputs one step at a time, and the gradient of each cut is as large as
+    all of them, nearly all zeros, to be added up. Here they are cut at once. States and gradients
+    have the same bits where K is a multiple of 32; else a sigmoid's last bit depends on where its
+    numbers lie.
+
+    Args:
+        gru: one layer, one direction, with biases; its parameters are used, not its forward.
+        inputs: (S, D), packed.
+
+    Returns:
+        The states (S, K), packed, and the last of each sequence (1, B, K).
     """
     sizes = inputs.batch_sizes.tolist()
     to_input, to_state, input_bias, state_bias = gru.parameters()
     projected = functional.linear(inputs.data, to_input, input_bias)
     state = projected.new_zeros(sizes[0], gru.hidden_size)
-    states, ended = list[Tensor](), list[Tensor]()
+    states: list[Tensor] = []
+    ended: list[Tensor] = []
     for step, size in zip(projected.split(sizes), sizes, strict=True):
         if size < len(state):
             ended.append(state[size:])
             state = state[:size]
         recurrent = functional.linear(state, to_state, state_bias)
-        of_input, of_state = step.chunk(3, 1), recurrent.chunk(3, 1)
-        reset, update = (torch.sigmoid(of_state[gate] + of_input[gate]) for gate in (0, 1))
-        new = torch.tanh(of_input[2] + of_state[2] * reset)
+        input_reset, input_update, input_new = step.chunk(3, 1)
+        state_reset, state_update, state_new = recurrent.chunk(3, 1)
+        reset = torch.sigmoid(state_reset + input_reset)
+        update = torch.sigmoid(state_update + input_update)
+        new = torch.tanh(input_new + state_new * reset)
         state = (state - new) * update + new
         states.append(state)
     last = torch.cat([*ended, state][::-1])

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from models.layers.linear import at_least_float32
-from models.ranking.loss import RankingLoss, Rows
+from models.losses import RankingLoss, Rows
 from pipeline.runtime.section import Positive
 
 LARGEST_SCALE = 100.0  # of the logits, as in CLIP: beyond it training becomes unstable
@@ -16,16 +16,25 @@ LARGEST_SCALE = 100.0  # of the logits, as in CLIP: beyond it training becomes u
 class InfoNCE(RankingLoss):
     """Cross-entropy of every positive among itself and the negatives of its anchor; both directions
     together are twice CLIP's loss. Another caption of the same image is left out of the sum below
-    the fraction. temperature: at the start (0.07 in CLIP); its inverse is learnt as exp(log_scale),
-    at most 100."""
+    the fraction.
+
+    Args:
+        temperature: at the start (0.07 in CLIP); its inverse is learnt as exp(log_scale), at most
+            100.
+    """
 
     def __init__(self, temperature: Positive = 0.07) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
 
     def forward(self, scores: Tensor, pairs: Tensor, negatives: Tensor) -> Tensor:
-        """Cross-entropies of scores (A, N) at the learnt temperature, summed over the positive
-        pairs."""
+        """Cross-entropies at the temperature learnt so far, summed over the positive pairs.
+
+        Args:
+            scores: (A, N), anchors in rows.
+            pairs: (A, N) bool, the positive pairs.
+            negatives: (A, N) bool, what an anchor's positives are ranked against.
+        """
         with torch.no_grad():  # after the optimiser's step, as in CLIP
             self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
         logits = at_least_float32(scores) * self.log_scale.exp()
@@ -37,13 +46,19 @@ class InfoNCE(RankingLoss):
 
 
 def reference(scores: Rows, pairs: Rows, negatives: Rows, temperature: float) -> float:
+    """The loss from loops over pairs, in Python floats.
+
+    Args:
+        scores: A rows of N numbers.
+        pairs: A rows of N bools, the positive pairs.
+        negatives: A rows of N bools.
+        temperature: what the scores are divided by.
+    """
     total = 0.0
-    for row, true, others in zip(scores, pairs, negatives, strict=True):
-        below = sum(
-            math.exp(s / temperature) for s, asked in zip(row, others, strict=True) if asked
-        )
-        for value, is_pair in zip(row, true, strict=True):
-            if is_pair:
-                positive = math.exp(value / temperature)
+    for row, is_pair, is_negative in zip(scores, pairs, negatives, strict=True):
+        exponentials = [math.exp(score / temperature) for score in row]
+        below = sum(e for e, asked in zip(exponentials, is_negative, strict=True) if asked)
+        for positive, asked in zip(exponentials, is_pair, strict=True):
+            if asked:
                 total -= math.log(positive / (positive + below))
     return total

@@ -1,12 +1,16 @@
 """The k hardest negatives count (Sun et al. 2019, eq. 4)."""
 
-from models.ranking.hinges import MarginLoss, slow_hinge_loss
-from models.ranking.loss import Rows
+from models.losses import MarginLoss, Rows, slow_hinge_loss
 from pipeline.runtime.section import Count
 
 
 class KNNMargin(MarginLoss):
-    """Hinges against the k hardest negatives of each anchor (Sun et al. 2019, eq. 4)."""
+    """Hinges against the k hardest negatives of each anchor (Sun et al. 2019, eq. 4).
+
+    Args:
+        margin: alpha, on the scale of the scores.
+        k: negatives that count; 3 in the paper.
+    """
 
     warms_up = True
 
@@ -15,4 +19,13 @@ class KNNMargin(MarginLoss):
 
 
 def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float, k: int) -> float:
+    """The loss from loops over pairs, in Python floats.
+
+    Args:
+        scores: A rows of N numbers.
+        pairs: A rows of N bools, the positive pairs.
+        negatives: A rows of N bools.
+        margin: alpha.
+        k: negatives that count.
+    """
     return slow_hinge_loss(scores, pairs, negatives, margin, k)

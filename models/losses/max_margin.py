@@ -1,7 +1,6 @@
 """The hardest negative counts (Sun et al. 2019, eq. 3; VSE++)."""
 
-from models.ranking.hinges import MarginLoss, slow_hinge_loss
-from models.ranking.loss import Rows
+from models.losses import MarginLoss, Rows, slow_hinge_loss
 
 
 class MaxMargin(MarginLoss):
@@ -14,4 +13,12 @@ class MaxMargin(MarginLoss):
 
 
 def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> float:
+    """The loss from loops over pairs, in Python floats.
+
+    Args:
+        scores: A rows of N numbers.
+        pairs: A rows of N bools, the positive pairs.
+        negatives: A rows of N bools.
+        margin: alpha.
+    """
     return slow_hinge_loss(scores, pairs, negatives, margin, 1)

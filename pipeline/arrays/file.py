@@ -1,4 +1,8 @@
-"""A file of arrays, whatever its format: names, shapes and types at once, values block by block."""
+"""A file of arrays, whatever its format: names, shapes and types at once, values block by block.
+
+Each format's module makes an `ArrayFile`, which finds an `Array` by its name. An array gives its
+rows in blocks; `damage_named` turns what a library raises meanwhile into one plain error.
+"""
 
 import errno
 import math
@@ -28,6 +32,16 @@ class Array:
     dtype: np.dtype[Any]  # object where they are texts of any length
     read: Callable[[int], Iterator[Block]]  # gives the rows in order, about so many at a time
 
+    def check_floats(self) -> None:
+        """Raise WorkbenchError unless the values are float16, float32 or float64."""
+        if self.dtype.kind != "f" or self.dtype.itemsize > 8:
+            raise WorkbenchError(
+                f"{self.place}: values of type {self.dtype}; allowed are float16, float32 and "
+                "float64",
+                "integers are not converted, since their scale is not in the file: save them as "
+                "float32",
+            )
+
     def blocks(self) -> Iterator[Block]:
         """All rows in order, (B, ...) at a time; WorkbenchError unless all are there."""
         row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
@@ -42,10 +56,11 @@ class Array:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all values; of texts of any length, of their places in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def joined(place: str, arrays: Sequence[Array]) -> Array:
+def concatenated(place: str, arrays: Sequence[Array]) -> Array:
     """Arrays of equal width and type one after the other, as one.
 
     Args:
@@ -77,12 +92,25 @@ def joined(place: str, arrays: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True)
 class ArrayFile:
+    """The arrays of a file, by name."""
+
     path: Path
     names: Sequence[str]  # an .npy has one, ""
     find: Callable[[str], Array | None]  # by name (HDF5: also `a/b`), None when there is none
 
     def array(self, name: str, hint: str = "") -> Array:
-        """The array of a name, of an .npy the only one; WorkbenchError where there is none."""
+        """The array of a name.
+
+        Args:
+            name: of the array; an .npy has one alone, whatever it is asked for.
+            hint: what to do where there is none, for the error.
+
+        Returns:
+            The array, whose values are not read.
+
+        Raises:
+            WorkbenchError: where there is none, and for one that is damaged or is not read.
+        """
         array = self.get("" if list(self.names) == [""] else name)
         if array is None:
             raise WorkbenchError(
@@ -91,15 +119,23 @@ class ArrayFile:
         return array
 
     def get(self, name: str) -> Array | None:
-        """The array of a name, None when there is none; errors as of `array`."""
+        """The array of a name, None when there is none; WorkbenchError for one that is damaged or
+        is not read."""
         with damage_named(str(self.path)):
             return self.find(name)
 
 
 @contextmanager
 def damage_named(place: str, hint: str = "") -> Iterator[None]:
-    """Whatever a library raises for a damaged file as a WorkbenchError that begins with `place`;
-    what the system refuses is raised as it is."""
+    """Turn what a library raises for a damaged file into one plain error, in a `with` statement.
+
+    Args:
+        place: file and name of what is read, with which the message begins.
+        hint: what to do about it.
+
+    Raises:
+        WorkbenchError: in place of a library's error; what the system refuses stays an OSError.
+    """
     try:
         yield
     except WorkbenchError:

@@ -14,7 +14,7 @@ KINDS |= {ending: ending[1:] for ending in VECTOR_FILES if ending not in KINDS}
 # Promised kinds with what a file is instead, of which the promised kind's reader says more.
 OWN_WORDS = {("npz", "cut_zip"), ("matlab", "hdf5")}
 
-
+# What saves an array that torch or pickle has written as .npy
 SAVE = {
     "torch": "import torch, numpy; numpy.save({target!r}, torch.load({source!r}, "
     "map_location='cpu', weights_only=True).float().numpy())",
@@ -42,7 +42,8 @@ def open_arrays(path: Path) -> ArrayFile:
         raise WorkbenchError(f"{path}: {allowed}", _as_array(path))
     if not path.is_file():
         raise WorkbenchError(f"{shown_path(path)}: {absent(path)}")
-    found, key = kind_of(path), KINDS[path.suffix]
+    found = kind_of(path)
+    key = KINDS[path.suffix]
     if found is not None and found.key != key and (key, found.key) not in OWN_WORDS:
         other = explain(path, KINDS.values(), f"save the values in one of {listing(VECTOR_FILES)}")
         if other is not None:

@@ -21,9 +21,12 @@ HEAP = b"GCOL\x01\0\0\0"  # where a heap of texts of variable length begins, the
 def read_hdf5(path: Path) -> ArrayFile:
     """The datasets of an HDF5 file; those in groups are found as `group/name`."""
     with opened(path) as file:
-        kinds = {name: file.get(name, getclass=True) for name in text_names(file)
-                 if isinstance(file.get(name, getlink=True), h5py.HardLink)}  # fmt: skip
-    names = [name for name, kind in kinds.items() if kind is h5py.Dataset]
+        names = [
+            name
+            for name in text_names(file)
+            if isinstance(file.get(name, getlink=True), h5py.HardLink)
+            and file.get(name, getclass=True) is h5py.Dataset
+        ]
     return ArrayFile(path, names, partial(_find, path))
 
 
@@ -104,7 +107,8 @@ def _check_heaps(path: Path) -> None:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         start = data.find(HEAP)
         while start >= 0:
-            at, end = start + 16, start + int.from_bytes(data[start + 8 : start + 16], "little")
+            at = start + 16
+            end = start + int.from_bytes(data[start + 8 : start + 16], "little")
             length = 0
             while at + 16 <= end <= len(data):
                 number, length = struct.unpack_from("<H6xQ", data, at)

@@ -16,18 +16,30 @@ MAX_IDS = 1 << 25  # of a file; more is taken for damage
 
 
 class Ids(NamedTuple):
-    """Ids in the order of the rows; path: of the list beside the file, None for ids inside it."""
+    """The ids of an array's rows."""
 
-    names: list[str]
-    path: Path | None
+    names: list[str]  # in the order of the rows
+    path: Path | None  # of the list beside the file, None for ids inside it
 
 
 def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
-    """The ids of a file's rows: inside it, in the array `inside`, else in a list beside it, else
-    None. beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file
-    `X.*`."""
+    """The ids of a file's rows.
+
+    Args:
+        file: the file.
+        inside: name of the array of ids in it, which is looked for first.
+        beside: name of the list beside it: `ids` for `X.ids.txt` (one a line), `X.ids.json` or
+            `X.ids.npy` of a file `X.*`.
+
+    Returns:
+        The ids, None where there are none.
+
+    Raises:
+        WorkbenchError: for ids that are no texts or numbers, and for several lists.
+    """
     path = file_beside(file.path, beside)
-    if array := file.get(inside):
+    array = file.get(inside)
+    if array is not None:
         if path:
             say(f"{file.path}: ids are those inside it, in {inside}; {path} is not read")
         return Ids(_texts(array), None)
@@ -35,7 +47,18 @@ def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
 
 
 def file_beside(path: Path, name: str = "ids") -> Path | None:
-    """The list of ids beside a file; WorkbenchError where there is more than one."""
+    """The list of ids beside a file.
+
+    Args:
+        path: of the file `X.*`.
+        name: of the list: `ids` for `X.ids.txt`, `X.ids.json` or `X.ids.npy`.
+
+    Returns:
+        Its path, None where there is none.
+
+    Raises:
+        WorkbenchError: where there is more than one.
+    """
     places = [path.with_name(f"{path.stem}.{name}{ending}") for ending in ENDINGS]
     files = [file for file in places if file.is_file()]
     if len(files) > 1:

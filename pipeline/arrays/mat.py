@@ -1,6 +1,9 @@
-"""MATLAB's files of version 4 to 7, and of 7.3, which is HDF5. scipy ends the process at an unknown
-type of data, so the types are checked first: a file is a header and elements of a type, a size and
-that many bytes. MATLAB's programs often keep a vector in a column, so a matrix may be turned."""
+"""MATLAB's files of version 4 to 7, and of 7.3, which is HDF5.
+
+scipy ends the process at an unknown type of data, so the types are checked first: a file is a
+header and elements of a type, a size and that many bytes. MATLAB's programs often keep a vector in
+a column, so a matrix may be turned.
+"""
 
 import math
 import struct
@@ -20,10 +23,10 @@ from pipeline.runtime.first_bytes import explain
 
 HEADER = 128  # bytes
 ORDERS = {b"IM": "<", b"MI": ">"}
-MATRIX, COMPRESSED = 14, 15
+MATRIX = 14  # types of elements
+COMPRESSED = 15
 VALUES = (1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18)  # numbers and characters
 MAX_UNPACKED = 1 << 31  # bytes
-
 
 # Classes of variables, and the type that scipy reads them as.
 NUMBERS = {"double": "f8", "single": "f4"}
@@ -113,6 +116,18 @@ def _rows(path: Path, name: str, dtype: np.dtype[Any], rows: int) -> Iterator[Bl
 
 
 def load_mat(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
+    """Variables of any kind in a file of version 4 to 7, cells and structures, too.
+
+    Args:
+        path: of the file.
+        names: of the variables that are read.
+
+    Returns:
+        Those that are there, by name, as scipy gives them.
+
+    Raises:
+        WorkbenchError: for a damaged file, and for one of version 7.3.
+    """
     from scipy.io import loadmat
 
     with damage_named(str(path)):
@@ -144,7 +159,9 @@ def _check(content: memoryview, order: str) -> None:
         kind, size = struct.unpack_from(f"{order}II", content, at)
         start = at + 8
         if kind >> 16:  # up to four bytes, in the place of the size
-            kind, size, start = kind & 0xFFFF, kind >> 16, at + 4
+            size = kind >> 16
+            kind = kind & 0xFFFF
+            start = at + 4
         element = content[start : start + size]
         if len(element) < size or (start == at + 4 and size > 4):
             raise ValueError(f"an element of {size:,} bytes is cut off")

@@ -15,21 +15,21 @@ from pipeline.arrays.file import Array, ArrayFile, Block, damage_named
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.first_bytes import explain
 
-FLOATS = "save the values as float32"
-
 Handle = AbstractContextManager[IO[bytes]]
 
 
 class Header(NamedTuple):
-    """What an array's file begins with; offset: bytes before the values."""
+    """What an array's file begins with."""
 
     shape: tuple[int, ...]
-    is_fortran: bool
+    is_fortran: bool  # values column by column
     dtype: np.dtype[Any]
-    offset: int
+    offset: int  # bytes before the values
 
 
 def read_npy(path: Path) -> ArrayFile:
+    """The one array of an .npy, whose name is empty."""
+
     def find(name: str) -> Array | None:
         size = path.stat().st_size
         return None if name else _array(lambda: open(path, "rb"), str(path), size, path)
@@ -38,6 +38,7 @@ def read_npy(path: Path) -> ArrayFile:
 
 
 def read_npz(path: Path) -> ArrayFile:
+    """The arrays of an .npz, by the names of its members without `.npy`."""
     with zipfile.ZipFile(path) as archive:
         members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
 
@@ -68,16 +69,27 @@ def mapped_npy(path: Path, dims: int, hint: str = "") -> np.ndarray:
     if other is not None:
         raise other
     array = read_npy(path).array("")
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-        raise WorkbenchError(f"{path}: values of type {array.dtype}; expected are floats", FLOATS)
+    array.check_floats()
     if len(array.shape) != dims or min(array.shape) < 1:
         raise WorkbenchError(f"{path}: shape {array.shape}; expected are {dims} dimensions", hint)
     return np.asarray(np.load(path, "r", allow_pickle=False))
 
 
 def read_header(handle: IO[bytes], place: str, size: int) -> Header:
-    """The header of an array, the handle left before its values; size: bytes that are there, the
-    header's included. WorkbenchError for objects, which are pickled, and for another size."""
+    """The header of an array.
+
+    Args:
+        handle: open at its first byte; left before the values.
+        place: file and name, with which messages begin.
+        size: bytes that are there, the header's included.
+
+    Returns:
+        What it says.
+
+    Raises:
+        WorkbenchError: for a damaged header, for objects, which are pickled, and for another size
+            than it promises.
+    """
     with damage_named(place):
         version = npy_format.read_magic(handle)
         read = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
@@ -122,8 +134,8 @@ def _rows(
     handle_of: Callable[[], Handle], header: Header, place: str, rows: int
 ) -> Iterator[Block]:
     # Read and not mapped: pages of a map would count as memory of this process.
-    count, width = header.shape[0], header.shape[1:]
-    size = header.dtype.itemsize * math.prod(width)
+    count = header.shape[0]
+    size = header.dtype.itemsize * math.prod(header.shape[1:])
     with handle_of() as handle:
         handle.read(header.offset)
         for start in range(0, count, rows):
@@ -131,7 +143,7 @@ def _rows(
             data = handle.read(wanted * size)
             if len(data) != wanted * size:
                 raise WorkbenchError(f"{place}: cut off at row {start + len(data) // size:,}")
-            yield np.frombuffer(data, header.dtype).reshape(wanted, *width)
+            yield np.frombuffer(data, header.dtype).reshape((wanted, *header.shape[1:]))
 
 
 @contextmanager

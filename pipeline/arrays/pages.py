@@ -17,7 +17,8 @@ LONGEST_HEADER = 1 << 16  # bytes
 DEEPEST = 8  # structs in structs
 
 # Fields of a page's header, and of the header of its kind that it holds
-_UNPACKED, _PACKED = 2, 3
+_UNPACKED = 2
+_PACKED = 3
 _KINDS = {5: 2, 7: 2, 8: 4}  # data page, dictionary, data page of version 2: field of the encoding
 _COUNT = 1
 # Plain, dictionaries, runs, lengths: no value is made of another's bytes, as DELTA_BYTE_ARRAY does
@@ -53,7 +54,8 @@ def _column_size(stream: BinaryIO, column: Any) -> int | None:
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < place:
         place = column.dictionary_page_offset
     end = place + column.total_compressed_size
-    total, values = 0, 0
+    total = 0
+    values = 0
     for _ in range(MOST_PAGES):
         if place >= end:
             return total

@@ -44,14 +44,16 @@ def opened(path: Path, dictionaries: list[str] | None = None) -> pq.ParquetFile:
 def read_parquet(path: Path) -> ArrayFile:
     """The columns of a parquet file that hold numbers, texts or lists of numbers."""
     with opened(path) as file:
-        schema, count = file.schema_arrow, file.metadata.num_rows
+        schema = file.schema_arrow
+        count = file.metadata.num_rows
     columns = dict(zip(schema.names, schema.types, strict=True))
     kinds = {name: kind for name, kind in columns.items() if is_text(kind) or _is_number(kind)}
 
     def find(name: str) -> Array | None:
         if name not in kinds:
             return None
-        kind, place = kinds[name], f"{path}, array {name}"
+        kind = kinds[name]
+        place = f"{path}, array {name}"
         if is_text(kind):
             return Array(place, (count,), np.dtype(object), partial(_texts, path, name, place))
         if not is_list(kind):
@@ -113,6 +115,7 @@ def _columns(
 
 
 def is_list(kind: pa.DataType) -> bool:
+    """Whether values of a type are lists."""
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
@@ -123,6 +126,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are texts, or indexes into a dictionary of texts."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     types = pa.types
     is_any = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)

@@ -45,7 +45,8 @@ def read_batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
             for group in range(file.metadata.num_row_groups):
                 columns = file.metadata.row_group(group)
                 size = unpacked_size(stream, columns, list(leaves.values()))
-                rows, source = 1, file
+                rows = 1
+                source = file
                 if size is not None and _holds_values_once(shared, names):
                     rows = max(1, min(MOST_ROWS, BATCH_BYTES * columns.num_rows // max(1, size)))
                     source = shared if rows > 1 else file

@@ -5,7 +5,7 @@
 - a folder: `17.npy`, or `17.npz` with `feat` and `bbox`, as the features of captioning code.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,18 +22,17 @@ from pipeline.storage.hdf5 import opened, text_names
 FEATURES = ("features", "image_features", "feat", "feats", "x")
 BOXES = ("boxes", "bbox", "bboxes", "image_bb")
 ENDINGS = (".npy", ".npz")
-DEPTH = 8  # of groups
 MOST_ARRAYS = 1 << 23
 
 
 @dataclass(frozen=True)
 class ImageArrays:
-    """The arrays of one image. name: its id; boxes: None where there are none."""
+    """The arrays of one image."""
 
-    name: str
+    name: str  # its id
     path: Path
     features: Array
-    boxes: Array | None
+    boxes: Array | None  # None where there are none
 
 
 def is_folder_of_images(path: Path) -> bool:
@@ -55,7 +54,7 @@ def images_of_folder(path: Path) -> list[ImageArrays]:
 def images_of_hdf5(path: Path) -> list[ImageArrays]:
     """The images of an HDF5 file in its order; WorkbenchError where it has none."""
     with opened(path) as file:
-        names = list(_datasets(file, path))
+        names = _datasets(file, path)
         features = _layout(names)
         if not features:
             raise WorkbenchError(
@@ -115,22 +114,16 @@ def _parted(name: str, words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _datasets(file: h5py.File, path: Path) -> Iterator[str]:
-    """Names of all datasets, those in groups with the groups' names; links are passed over."""
-    waiting = [("", 0)]
-    count = 0
-    while waiting:
-        group, depth = waiting.pop()
-        node = file[group] if group else file
-        for name in text_names(node):
-            whole = f"{group}/{name}" if group else name
-            if not isinstance(node.get(name, getlink=True), h5py.HardLink):
-                continue
-            kind = node.get(name, getclass=True)
-            if kind is h5py.Group and depth < DEPTH:
-                waiting.append((whole, depth + 1))
-            elif kind is h5py.Dataset:
-                count += 1
-                yield whole
-        if count + len(waiting) > MOST_ARRAYS:
+def _datasets(file: h5py.File, path: Path) -> list[str]:
+    """Names of all datasets, those in groups with the groups' names; links to elsewhere are passed
+    over, and a group that is linked several times is entered once."""
+    names: list[str | bytes] = []
+
+    def note(name: str | bytes, link: h5py.HardLink | h5py.SoftLink | h5py.ExternalLink) -> None:
+        if isinstance(link, h5py.HardLink) and file.get(name, getclass=True) is h5py.Dataset:
+            names.append(name)
+        if len(names) > MOST_ARRAYS:
             raise WorkbenchError(f"{path}: more than {MOST_ARRAYS:,} datasets")
+
+    file.visititems_links(note)
+    return text_names(names)

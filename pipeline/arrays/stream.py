@@ -16,7 +16,9 @@ from pipeline.arrays.file import damage_named
 FILE_MARK = b"ARROW1\0\0"  # of the file format, which is the stream format with an index behind it
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 # Fields of the tables in Arrow's Message.fbs, by number
-_HEADER, _DATA, _COMPRESSION = 2, 1, 3
+_DATA = 1
+_HEADER = 2
+_COMPRESSION = 3
 
 
 def read_schema(path: Path) -> pa.Schema:

@@ -16,6 +16,7 @@ TYPES |= {f"{sign.upper()}{8 * size}": f"{sign}{size}" for sign in "iu" for size
 
 
 def read_safetensors(path: Path) -> ArrayFile:
+    """The tensors of a safetensors file; bfloat16 is read as float32."""
     with safe_open(path, framework="pt") as file:
         names = list(file.keys())
 
@@ -24,7 +25,8 @@ def read_safetensors(path: Path) -> ArrayFile:
             return None
         with safe_open(path, framework="pt") as file:
             tensor = file.get_slice(name)
-            shape, dtype = tuple(tensor.get_shape()), np.dtype(TYPES[tensor.get_dtype()])
+            shape = tuple(tensor.get_shape())
+            dtype = np.dtype(TYPES[tensor.get_dtype()])
         return Array(f"{path}, array {name}", shape, dtype, partial(_rows, path, name))
 
     return ArrayFile(path, names, find)

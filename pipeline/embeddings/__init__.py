@@ -1,3 +1,5 @@
-"""Vectors of images or captions that were made elsewhere, CLIP's or any other: made features of."""
+"""Vectors of images or captions that were made elsewhere, CLIP's or any other: made features of.
 
-IMPORTED = "imported from "  # begins the attribute `model` of what was imported
+`imports` has the job for each kind of source, `source` opens the files and matches their rows with
+the corpus.
+"""

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from pipeline.arrays.file import Array, Block, joined
+from pipeline.arrays.file import Array, Block, concatenated
 from pipeline.arrays.formats import open_arrays
 from pipeline.arrays.ids import Ids, read_ids
 from pipeline.arrays.mat import only_matrix, upright
@@ -25,13 +24,13 @@ from pipeline.arrays.per_image import (
     images_of_hdf5,
     is_folder_of_images,
 )
-from pipeline.matching.annotations import folders_near
+from pipeline.embeddings.imports import Wanted
+from pipeline.matching.annotations import folders_near, karpathy_order
 from pipeline.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.matching.images import ImageMatcher
-from pipeline.matching.orders import karpathy_order
 from pipeline.matching.precomp import ARRAYS, Place, PrecompFolder, is_precomp
-from pipeline.matching.repeats import equal_to_previous, first_difference, taken_once
-from pipeline.matching.rows import matched
+from pipeline.matching.repeats import equal_to_previous, first_difference, first_rows_of_ids
+from pipeline.matching.rows import corpus_rows
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
@@ -39,9 +38,9 @@ from pipeline.runtime.section import EmbeddingFileConfig
 
 MAX_DIM = 1 << 16  # width of a vector
 MAX_ROWS = 1 << 25  # of a file; more is taken for damage
-USUAL = "features"  # the array that is read unless another is named
+DEFAULT_NAME = "features"  # the array that is read unless another is named
 MAT = ".mat"
-NAMES = "name the arrays of ids and vectors under `file` in params.yaml"
+NAME_ARRAYS = "name the arrays of ids and vectors under `file` in params.yaml"
 OF_CAPTIONS = (
     "ids are compared letter by letter with caption_id of the corpus; other_ids: skip leaves out "
     "rows that it does not have"
@@ -53,49 +52,39 @@ FOLDERS = (
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What vectors are wanted for. table: of the corpus, in whose order they are stored; key:
-    image_id or caption_id; setting: the key of params.yaml that leaves out other rows; captions:
-    of images, for folders that name images by captions."""
-
-    table: pd.DataFrame
-    key: str
-    setting: str
-    captions: pd.DataFrame | None = None
-
-    @property
-    def ids(self) -> list[str]:
-        return list(self.table[self.key])
-
-    @property
-    def of_images(self) -> bool:
-        return self.key == "image_id"
-
-
-@dataclass(frozen=True)
 class Source:
-    """Vectors (N, D) of floats. places: (N,) the row of the corpus that each is, -1 for none."""
+    """Vectors of floats, and which row of the corpus each is."""
 
     path: Path
     kind: str  # what the vectors were imported from
-    vectors: Array
-    places: npt.NDArray[np.int64]
+    vectors: Array  # (N, D)
+    places: npt.NDArray[np.int64]  # (N,) rows of the corpus, -1 for none
     files: list[Path]  # whose digest tells the vectors
     ids: Path | None = None  # a list of ids beside the file
     explained: str | None = None  # digest of the annotations that explained the ids
 
 
 def open_source(settings: EmbeddingFileConfig, wanted: Wanted) -> Source:
-    """The vectors that the settings name, matched with the corpus; WorkbenchError for all that
-    shows before values are read."""
+    """The vectors that the settings name, matched with the corpus.
+
+    Args:
+        settings: where they lie.
+        wanted: images or captions.
+
+    Returns:
+        The vectors, whose values are read later.
+
+    Raises:
+        WorkbenchError: for all that shows before values are read.
+    """
     path = Path(settings.path or "")
     skip = settings.other_ids == "skip"
-    parts = open_parts(path, IMAGES if wanted.of_images else CAPTIONS)
+    parts = open_parts(path, IMAGES if wanted.are_images else CAPTIONS)
     if parts is not None:
         return _of_parts(parts, wanted, skip)
-    if path.is_dir() and wanted.of_images and is_precomp(path):
+    if path.is_dir() and wanted.are_images and is_precomp(path):
         return _of_precomp(path, wanted, skip)
-    if wanted.of_images and is_folder_of_images(path):
+    if wanted.are_images and is_folder_of_images(path):
         return _of_images(path, images_of_folder(path), wanted, skip)
     if path.is_dir():
         inside = listing(sorted(one.name for one in path.iterdir())) or "nothing"
@@ -111,7 +100,7 @@ def _of_images(path: Path, images: list[ImageArrays], wanted: Wanted, skip: bool
                 f"{image.features.place}: shape {image.features.shape}; expected is a vector (D,)",
                 f"regions are read with regions.source and regions.path: {path}",
             )
-    vectors = joined(str(path), [_as_row(image.features) for image in images])
+    vectors = concatenated(str(path), [_as_row(image.features) for image in images])
     _check(vectors)
     matcher = ImageMatcher(wanted.ids, folders_near(path))
     ids = [image.name for image in images]
@@ -145,17 +134,17 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
     path = Path(settings.path or "")
     file = open_arrays(path)
     has_many = path.suffix in (".h5", ".hdf5") and file.get(settings.features) is None
-    if wanted.of_images and has_many and settings.features == USUAL:
+    if wanted.are_images and has_many and settings.features == DEFAULT_NAME:
         images = images_of_hdf5(path)
         if all(_is_vector(image.features) for image in images):
             return _of_images(path, images, wanted, skip)
-    matrices = only_matrix(file) if path.suffix == MAT else None
-    vectors = file.array(matrices or settings.features, NAMES)
+    matrix = only_matrix(file) if path.suffix == MAT else None
+    vectors = file.array(matrix or settings.features, NAME_ARRAYS)
     if path.suffix != MAT:
         _check(vectors)
     ids = read_ids(file, settings.ids)
     explained = None
-    if ids is None and path.suffix == MAT and wanted.of_images:
+    if ids is None and path.suffix == MAT and wanted.are_images:
         order = _karpathy_order(path, vectors)
         explained = sha256_file(order[0])
         ids = Ids(order[1], None)
@@ -169,7 +158,7 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
     _check(vectors)
     names = ids.names
     hint = OF_CAPTIONS
-    if wanted.of_images:
+    if wanted.are_images:
         matcher = ImageMatcher(wanted.ids, folders_near(path))
         names = matcher.named(names, where)
         hint = matcher.hint(ids.names, wanted.setting)
@@ -189,10 +178,10 @@ def _places(
     where: str, names: Sequence[str], vectors: Array, wanted: Wanted, skip: bool, hint: str
 ) -> npt.NDArray[np.int64]:
     """(N,) the row of the corpus of each vector; -1 for others and for repeated rows."""
-    firsts = taken_once(names, vectors, where)
+    firsts = first_rows_of_ids(names, vectors, where)
     once = [names[row] for row in np.flatnonzero(firsts).tolist()]
     places = np.full(len(names), -1, np.int64)
-    places[firsts] = matched(where, once, wanted.ids, skip, hint)
+    places[firsts] = corpus_rows(where, once, wanted.ids, skip, hint)
     return places
 
 
@@ -225,7 +214,7 @@ def _no_ids(path: Path, name: str) -> WorkbenchError:
 
 def _of_parts(parts: Parts, wanted: Wanted, skip: bool) -> Source:
     _check(parts.vectors)
-    if wanted.of_images:
+    if wanted.are_images:
         matcher = ImageMatcher(wanted.ids)
         names = parts.image_ids(matcher)
         hint = matcher.hint(names, wanted.setting)
@@ -255,7 +244,7 @@ def _of_precomp(path: Path, wanted: Wanted, skip: bool) -> Source:
     rows = [starts[files.index(place.path)] + place.rows.start for place in found]
     places = np.full(starts[-1], -1, np.int64)
     places[rows] = np.arange(len(rows))
-    vectors = joined(str(path), arrays)
+    vectors = concatenated(str(path), arrays)
     _check(vectors)
     shown = "".join(f"{name}\0{row}\n" for name, row in zip(wanted.ids, rows, strict=True))
     explained = hashlib.sha256(shown.encode()).hexdigest()
@@ -279,15 +268,10 @@ def _check_repeats(path: Path, array: Array, places: Sequence[Place]) -> None:
 
 
 def _check(vectors: Array) -> None:
-    place, shape, dtype = vectors.place, vectors.shape, vectors.dtype
-    if dtype.kind != "f" or dtype.itemsize > 8:
-        raise WorkbenchError(
-            f"{place}: values of type {dtype}; allowed are float16, float32 and float64",
-            "integers are not converted, since their scale is not in the file: save them as "
-            "float32",
-        )
+    vectors.check_floats()
+    shape = vectors.shape
     if len(shape) != 2 or not 0 < shape[0] <= MAX_ROWS or not 0 < shape[1] <= MAX_DIM:
         raise WorkbenchError(
-            f"{place}: shape {shape}; expected are vectors (N, D), N at most {MAX_ROWS:,} and D "
-            f"at most {MAX_DIM:,}"
+            f"{vectors.place}: shape {shape}; expected are vectors (N, D), N at most "
+            f"{MAX_ROWS:,} and D at most {MAX_DIM:,}"
         )

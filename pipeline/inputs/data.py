@@ -3,7 +3,8 @@
 Images are vectors or regions; captions are words, sentence vectors or the states of tokens. Each is
 a class here with the same few members: what weights cannot be used without (`identity`), what
 decides a network's shapes (`sizes`), and rows of a split (`source`). Those of captions also read a
-text that is in no file: `known`, `encode`.
+text that is in no file: `known`, `encode`. What a text goes through is set from outside, as
+`encoder`: training needs none.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +20,6 @@ from torch import Tensor
 from pipeline.corpus.tables import in_split, load_captions, load_images
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import DATASETS as REGION_DATASETS
-from pipeline.inputs.regions import relative_positions
 from pipeline.inputs.split import (
     Captions,
     CaptionSource,
@@ -37,6 +36,7 @@ from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from pipeline.storage.layout import checked
 
+REGION_DATASETS = ("features", "boxes", "sizes", "counts")
 MEMORY_BUDGET = 4 << 30  # bytes of features held in memory; larger files are read batch by batch
 VECTOR_BLOCK = 4096  # vectors read at once for their moments
 REGION_BLOCK = 256  # images whose regions are read at once for their moments
@@ -111,6 +111,21 @@ class RegionRows(ImageRows):
             return regions.features[is_real].double()
 
         return moments(existing, count, REGION_BLOCK)
+
+
+def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
+    """Where boxes lie, as shares of their images.
+
+    Args:
+        boxes: (B, R, 4) x1, y1, x2, y2 in pixels; all zero where there is no box.
+        sizes: (B, 2) width and height of the images in pixels.
+
+    Returns:
+        (B, R, 4) width, height, centre x, centre y; zero for a zero box.
+    """
+    first = boxes[..., :2]
+    second = boxes[..., 2:]
+    return torch.cat([second - first, (first + second) / 2], -1) / sizes.repeat(1, 2)[:, None]
 
 
 def moments(vectors: Callable[[np.ndarray], Tensor], count: int, block: int) -> Moments:
@@ -220,7 +235,7 @@ def open_vectors(path: Path, in_memory: bool = True) -> FeatureFile:
 class CaptionKind(Protocol):
     """Captions as a model reads them."""
 
-    ENCODER: tuple[str, str] | None  # stage and option of the file that a text goes through
+    encoder: Any  # what texts go through; whoever asks sets it, None where there is none
 
     @property
     def identity(self) -> dict[str, str]:
@@ -234,15 +249,6 @@ class CaptionKind(Protocol):
 
     def source(self, table: pd.DataFrame) -> CaptionSource:
         """The captions of some rows of the captions table."""
-        ...
-
-    def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Open what texts go through that are in no file.
-
-        Args:
-            path: The file of ENCODER; None where there is none.
-            wordnet: Folder of WordNet's files, for an encoder that looks words up.
-        """
         ...
 
     def known(self, words: Sequence[str]) -> list[bool]:
@@ -316,9 +322,8 @@ class CaptionWords:
         folder: Of the vocabulary.
     """
 
-    ENCODER: tuple[str, str] | None = None
-
     def __init__(self, folder: Path) -> None:
+        self.encoder = None
         self.folder = folder
         self.vocabulary = Vocabulary.load(folder)
 
@@ -335,14 +340,6 @@ class CaptionWords:
     def source(self, table: pd.DataFrame) -> CaptionSource:
         """The word ids of some rows of the captions table."""
         return WordRows([self.vocabulary.encode(words) for words in table["tokens"]])
-
-    def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Nothing: the vocabulary is all that texts need.
-
-        Args:
-            path: Not read.
-            wordnet: Not read.
-        """
 
     def known(self, words: Sequence[str]) -> list[bool]:
         """Which words of a text are in the vocabulary."""
@@ -382,8 +379,6 @@ class SentenceVectors:
         WorkbenchError: The file has another shape.
     """
 
-    ENCODER: tuple[str, str] | None = ("encode_sentences", "encoder")
-
     def __init__(self, path: Path, in_memory: bool = True) -> None:
         self.file = open_vectors(path, in_memory)
         self.encoder: Any = None
@@ -401,19 +396,6 @@ class SentenceVectors:
     def source(self, table: pd.DataFrame) -> ImageRows:
         """The vectors of some rows of the captions table."""
         return ImageRows(self.file, table["caption_id"].tolist())
-
-    def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Open the encoder of sentences, once.
-
-        Args:
-            path: Of the encoder.
-            wordnet: Folder of WordNet's files, which its lemmatiser may need.
-        """
-        if self.encoder is None:
-            from pipeline.sentences.encoder import encoder_of  # scikit-learn takes a second to load
-
-            assert path is not None
-            self.encoder = encoder_of(self.file, path, wordnet)
 
     def known(self, words: Sequence[str]) -> list[bool]:
         """Which words of a text the encoder reads."""
@@ -457,8 +439,6 @@ class TokenStates:
     Raises:
         WorkbenchError: There is no such file, or it holds no states.
     """
-
-    ENCODER: tuple[str, str] | None = ("encode_tokens", "encoder")
 
     def __init__(self, path: Path | None, encoder: Path | None = None) -> None:
         self.encoder: Any = None
@@ -509,19 +489,6 @@ class TokenStates:
 
         return source
 
-    def open_encoder(self, path: Path | None, wordnet: Path | None) -> None:
-        """Open the transformer, once.
-
-        Args:
-            path: Of the encoder.
-            wordnet: Not read.
-        """
-        if self.encoder is None:
-            from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second
-
-            assert path is not None
-            self.encoder = read_encoder(path)
-
     def known(self, words: Sequence[str]) -> list[bool]:
         """Which words of a text the transformer reads."""
         counts = self.encoder.encoding.known([[word] for word in words])
@@ -549,6 +516,35 @@ class TokenStates:
         """The states of texts, rounded as the stored ones were."""
         states, lengths = self.encoder.encoding.token_states(texts)
         return StateRows(states.astype(np.float16), lengths)(np.arange(len(texts)))
+
+
+def encode_query(
+    captions: CaptionKind, words: Sequence[str], tell: Callable[[str], None]
+) -> Captions:
+    """The words of a query, read as the captions of the corpus are.
+
+    Args:
+        captions: With their encoder open.
+        words: In lower case, without punctuation.
+        tell: Is told of words that are not known.
+
+    Returns:
+        One caption.
+
+    Raises:
+        WorkbenchError: No word is known.
+    """
+    known = captions.known(words)
+    pairs = zip(words, known, strict=True)
+    unknown = list(dict.fromkeys(word for word, is_known in pairs if not is_known))
+    if not any(known):
+        raise WorkbenchError(
+            f"no word of the query is known to {captions.reader}: {listing(unknown)}",
+            "use words of the training captions",
+        )
+    for note in captions.notes(words, unknown):
+        tell(note)
+    return captions.encode([words])
 
 
 # ---- both

@@ -1,8 +1,9 @@
 """Files that say which image a number means: Karpathy's dataset_*.json and id_mapping.json.
 
 Features of the field name images by `imgid`, the number that Karpathy's file gives them, or by
-nothing but its order. The corpus has the names of their files. So the annotations are looked for
-where the features lie: in their folder, in the two above, and where VSE++ keeps them.
+nothing but its order: his .mat files have a column for each image of the dataset.json beside them.
+The corpus has the names of their files. So the annotations are looked for where the features lie:
+in their folder, in the two above, and where VSE++ keeps them.
 """
 
 import os
@@ -12,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import is_text, read_json
 
 NAMES = ("id_mapping.json", "dataset.json", "dataset_*.json")
@@ -23,21 +25,21 @@ LOOKED_FOR = "dataset.json, dataset_*.json or id_mapping.json"
 
 @dataclass(frozen=True)
 class AnnotatedImage:
-    """One image of Karpathy's file. name: filepath/filename; numbers: by their keys."""
+    """One image of Karpathy's file."""
 
-    name: str
+    name: str  # filepath/filename
     split: str
-    numbers: dict[str, str]
+    numbers: dict[str, str]  # by their keys, of NUMBERS
     captions: list[list[str]]  # forms of each caption: as written, and its tokens
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """What the numbers of a file mean. key: what they are, for a message."""
+    """What the numbers of a file mean."""
 
     path: Path
-    key: str
-    names: dict[str, str]
+    key: str  # what the numbers are, for a message
+    names: dict[str, str]  # of images, by number
 
 
 def folders_near(path: Path) -> list[Path]:
@@ -88,6 +90,34 @@ def annotated_images(path: Path) -> list[AnnotatedImage] | None:
     return _read_images(path, state.st_size, state.st_mtime_ns)
 
 
+def karpathy_order(path: Path, shape: tuple[int, ...]) -> tuple[Path, list[str]] | None:
+    """The images of the one file of annotations nearby that has as many as a matrix has rows or
+    columns.
+
+    Args:
+        path: of the matrix.
+        shape: (N, D) or (D, N).
+
+    Returns:
+        The file of annotations and the names of its N images; None where there is none.
+
+    Raises:
+        WorkbenchError: where several files fit that list different images.
+    """
+    found: dict[Path, list[str]] = {}
+    for file in annotation_files(folders_near(path)):
+        images = annotated_images(file) or []
+        if len(images) in shape:
+            found[file] = [image.name for image in images]
+    lists = list(found.items())
+    if any(names != lists[0][1] for _, names in lists):
+        raise WorkbenchError(
+            f"{path}: shape {shape} fits the images of {listing(found)}",
+            "move all but one of them away",
+        )
+    return lists[0] if lists else None
+
+
 @lru_cache(maxsize=4)  # each split of a folder asks again, and MS-COCO's takes seconds
 def _read_images(path: Path, size: int, changed: int) -> list[AnnotatedImage] | None:
     content = read_json(path)
@@ -97,7 +127,7 @@ def _read_images(path: Path, size: int, changed: int) -> list[AnnotatedImage] | 
     return [_image(record) for record in records]
 
 
-def _is_image(record: Any) -> bool:
+def _is_image(record: object) -> bool:
     return (
         isinstance(record, dict)
         and is_text(record.get("filename"))
@@ -117,7 +147,7 @@ def _image(record: dict[str, Any]) -> AnnotatedImage:
     )
 
 
-def _forms(sentence: Any) -> list[str]:
+def _forms(sentence: object) -> list[str]:
     """A caption as it was written, and its tokens joined, where they are there."""
     if not isinstance(sentence, dict):
         return []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.arrays.file import Array, ArrayFile, joined
+from pipeline.arrays.file import Array, ArrayFile, concatenated
 from pipeline.arrays.formats import open_arrays
 from pipeline.matching.images import ImageMatcher
 from pipeline.runtime.errors import WorkbenchError, counted, listing
@@ -28,16 +28,17 @@ CAPTION = "caption"
 
 @dataclass(frozen=True)
 class Parts:
-    """Vectors (N, D) of all parts in order. arrays, metadata: the files of each."""
+    """Vectors of all parts, in the order of their numbers."""
 
     path: Path  # the folder, or the one part
-    vectors: Array
-    arrays: list[Path]
-    metadata: list[Path]
+    vectors: Array  # (N, D)
+    arrays: list[Path]  # a file for each part
+    metadata: list[Path]  # a file for each part
     others: int  # parts beside the one that was named
 
     @property
     def files(self) -> list[Path]:
+        """All that is read."""
         return [*self.arrays, *self.metadata]
 
     def image_paths(self) -> list[str]:
@@ -47,30 +48,51 @@ class Parts:
             columns = open_arrays(self.metadata[0]).names
             raise WorkbenchError(
                 f"{self.metadata[0]}: no column {PATH}; it has {listing(columns) or 'none'}",
-                f"name a file of {IMAGES} and put a list of ids beside it, such as "
-                f"{self.arrays[0].stem}.ids.txt, one image_id a line",
+                self._own_ids(IMAGES, "image_id"),
             )
         return texts
 
     def image_ids(self, matcher: ImageMatcher) -> list[str]:
-        """N image_ids; a path of no image as it is."""
+        """N image_ids of image embeddings; a path of no image as it is."""
         return matcher.named(self.image_paths(), str(self.path))
 
     def caption_ids(self, matcher: ImageMatcher, captions: pd.DataFrame) -> list[str]:
-        """N caption_ids of text embeddings; an unknown image's path as it is."""
+        """The captions of text embeddings.
+
+        Args:
+            matcher: of the corpus's images.
+            captions: table of the corpus's captions.
+
+        Returns:
+            N caption_ids; an unknown image's path as it is.
+
+        Raises:
+            WorkbenchError: for a text that is no caption of its image, and where nothing says which
+                of several captions a row is.
+        """
         paths = self.image_paths()
         images = matcher.named(paths, str(self.path))
         texts = self._column(CAPTION)
-        every: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        columns = (captions["image_id"], captions["caption_id"], captions["text"])
-        for image, caption, text in zip(*columns, strict=True):
-            every[image].append((caption, _plain(text)))
+        captions_of: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        described = zip(captions["caption_id"], map(_plain, captions["text"]), strict=True)
+        for image, caption in zip(captions["image_id"], described, strict=True):
+            captions_of[image].append(caption)
         if texts is None:
-            return [self._only(row, image, every[image]) for row, image in enumerate(images)]
+            return [
+                self._only_caption(row, image, captions_of[image])
+                for row, image in enumerate(images)
+            ]
         return [
-            self._said(row, text, every[image]) if image in every else image
+            self._caption_of_text(row, text, captions_of[image]) if image in captions_of else image
             for row, (image, text) in enumerate(zip(images, texts, strict=True))
         ]
+
+    def _own_ids(self, kind: str, key: str) -> str:
+        """The hint to say which rows are which with a list of ids."""
+        return (
+            f"name a file of {kind} and put a list of ids beside it, such as "
+            f"{self.arrays[0].stem}.ids.txt, one {key} a line"
+        )
 
     def _column(self, name: str) -> list[str] | None:
         values: list[str] = []
@@ -82,7 +104,7 @@ class Parts:
                 values += block.tolist()
         return values
 
-    def _said(self, row: int, text: str, captions: list[tuple[str, str]]) -> str:
+    def _caption_of_text(self, row: int, text: str, captions: list[tuple[str, str]]) -> str:
         """The image's caption of this text; of equal ones the first that has no row yet."""
         plain = _plain(text)
         for place, (caption, other) in enumerate(captions):
@@ -92,17 +114,15 @@ class Parts:
         raise WorkbenchError(
             f"{self.path}, row {row:,}: {printable(text[:80])!r} is no caption of its image in the "
             "corpus, or its row stands there twice",
-            f"name a file of {CAPTIONS} and put a list of ids beside it, such as "
-            f"{self.arrays[0].stem}.ids.txt, one caption_id a line",
+            self._own_ids(CAPTIONS, "caption_id"),
         )
 
-    def _only(self, row: int, image: str, captions: list[tuple[str, str]]) -> str:
+    def _only_caption(self, row: int, image: str, captions: list[tuple[str, str]]) -> str:
         if len(captions) > 1:
             raise WorkbenchError(
                 f"{self.path}, row {row:,}: {image} has {counted(len(captions), 'caption')}, and "
                 f"{self.metadata[0]} has no column {CAPTION} that says which",
-                f"name a file of {CAPTIONS} and put a list of ids beside it, such as "
-                f"{self.arrays[0].stem}.ids.txt, one caption_id a line",
+                self._own_ids(CAPTIONS, "caption_id"),
             )
         return captions[0][0] if captions else image
 
@@ -142,7 +162,7 @@ def open_parts(path: Path, kind: str) -> Parts | None:
     opened = [open_arrays(array).array("") for array in arrays]
     for array, file in zip(opened, metadata, strict=True):
         _check_count(array, open_arrays(file))
-    return Parts(path, joined(str(path), opened), arrays, metadata, others)
+    return Parts(path, concatenated(str(path), opened), arrays, metadata, others)
 
 
 def has_both(path: Path) -> bool:

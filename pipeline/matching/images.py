@@ -19,14 +19,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.matching.annotations import LOOKED_FOR, annotation_files, mappings
-from pipeline.matching.rows import matched
+from pipeline.matching.rows import corpus_rows
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
@@ -38,15 +37,79 @@ HINT = (
     f"number, or a number that a {LOOKED_FOR} beside or above the file explains"
 )
 
-Rows = Callable[[str], Sequence[int]]
+
+# What ids are compared by: keys of an image_id, keys of an id of a file.
+
+
+def _ends(path: str) -> Iterator[str]:
+    """A path, and what is left of it when its first folders are taken away."""
+    yield path
+    while "/" in path:
+        path = path.partition("/")[2]
+        yield path
+
+
+def _plain(name: str) -> str:
+    return name.replace("\\", "/")
+
+
+def _base(name: str) -> str:
+    return _plain(name).rpartition("/")[2]
+
+
+def _stem(name: str) -> str:
+    return PurePosixPath(_base(name)).stem
+
+
+def _coco_number(name: str) -> Iterator[str]:
+    """The whole number that ends MS-COCO's names, without leading zeros; nothing for others."""
+    found = COCO.search(_stem(name))
+    if found:
+        yield str(int(found[1]))
+
+
+def _number(name: str) -> Iterator[str]:
+    """The whole number that a file's name is, or that ends MS-COCO's names; nothing for others."""
+    found = DIGITS.fullmatch(_base(name))
+    if found:
+        yield str(int(found[1]))
+    else:
+        yield from _coco_number(name)
+
+
+def _whole_and_ends(name: str) -> list[str]:
+    return [f"whole {name}", *(f"end {end}" for end in _ends(name))]
+
+
+def _end_or_longer(name: str) -> list[str]:
+    """An image_id's end, or else the first of its own ends that is a whole image_id."""
+    plain = _plain(name)
+    return [f"end {plain}", *(f"whole {end}" for end in _ends(plain))]
+
+
+Keys = Callable[[str], Iterable[str]]
+
+# By what messages call the ids: keys of an image_id, and of an id, of which the first that is an
+# image's decides.
+RULES: dict[str, tuple[Keys, Keys]] = {
+    "": (lambda image: [image], lambda name: [name]),
+    "paths": (_whole_and_ends, _end_or_longer),
+    "file names": (lambda image: [_base(image)], lambda name: [_base(name)]),
+    "file names without their endings": (
+        lambda image: [_stem(image)],
+        lambda name: [_base(name)],
+    ),
+    "file names of another ending": (lambda image: [_stem(image)], lambda name: [_stem(name)]),
+    "MS-COCO's numbers": (_coco_number, _number),
+}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What N ids mean by one rule. rows: rows of the corpus for each, one where it is clear."""
+    """What N ids mean by one rule."""
 
     rule: str  # what the ids are, for a message; empty: image_id itself
-    rows: list[Sequence[int]]
+    rows: list[Sequence[int]]  # of the corpus, for each id; one where it is clear
     source: Path | None = None  # of annotations
 
     @property
@@ -55,19 +118,24 @@ class Reading:
         return len({rows[0] for rows in self.rows if len(rows) == 1})
 
     @property
-    def rank(self) -> tuple[int, int]:
+    def merit(self) -> tuple[int, int]:
         """Larger for the better reading: images that are found, then ids that mean something."""
         return self.found, sum(map(bool, self.rows))
 
 
 class ImageMatcher:
-    """Images of a corpus by the ids of other tools; folders: where annotations are looked for."""
+    """Images of a corpus by the ids of other tools.
+
+    Args:
+        image_ids: M image_ids of the corpus.
+        folders: where annotations are looked for.
+    """
 
     def __init__(self, image_ids: Sequence[str], folders: Sequence[Path] = ()) -> None:
         self.image_ids = list(image_ids)
         self.folders = folders
         self.source: Path | None = None  # the annotations that explained the last ids
-        self._rules = _Names(self.image_ids).rules
+        self._indexes: dict[str, Mapping[str, Sequence[int]]] = {}  # by rule
 
     def named(self, names: Sequence[str], where: str) -> list[str]:
         """The image_id that each id means.
@@ -85,16 +153,16 @@ class ImageMatcher:
         self.source = None
         if list(names) == self.image_ids or set(self.image_ids).issuperset(names):
             return list(names)
-        best = self._best(names)
+        best = self._best_reading(names)
         self.source = best.source
         if best.rule and best.found:
             total = len(self.image_ids)
             say(f"{where}: ids are {best.rule}; {best.found:,} of {total:,} images found")
-        return [self._named(*pair) for pair in zip(names, best.rows, strict=True)]
+        return [self._described(name, rows) for name, rows in zip(names, best.rows, strict=True)]
 
-    def finds(self, names: Sequence[str]) -> bool:
+    def has_any(self, names: Sequence[str]) -> bool:
         """Whether any of the ids is an image's."""
-        return self._best(names).found > 0
+        return self._best_reading(names).found > 0
 
     def match(
         self, names: Sequence[str], where: str, skip: bool, setting: str
@@ -115,14 +183,22 @@ class ImageMatcher:
                 without an id.
         """
         described = self.named(names, where)
-        rows = matched(where, described, self.image_ids, skip, self.hint(names, setting))
+        rows = corpus_rows(where, described, self.image_ids, skip, self.hint(names, setting))
         inside = np.flatnonzero(rows >= 0)
         places = np.empty(len(self.image_ids), np.int64)
         places[rows[inside]] = inside
         return places
 
     def hint(self, names: Sequence[str], setting: str) -> str:
-        """How ids are matched, and the way out. setting: key that leaves out other images."""
+        """How ids are matched, and the way out, for an error.
+
+        Args:
+            names: N ids.
+            setting: the key of params.yaml that leaves out other images.
+
+        Returns:
+            The hint; of small numbers it names Karpathy's file.
+        """
         skipping = f"{setting} = skip leaves out images that are not in the corpus"
         if not self.folders or not all(name.isdigit() and len(name) < 7 for name in names):
             return f"{HINT}; {skipping}"
@@ -136,13 +212,13 @@ class ImageMatcher:
         """SHA-256 of the annotations that explained the last ids, None where none were needed."""
         return None if self.source is None else sha256_file(self.source)
 
-    def _best(self, names: Sequence[str]) -> Reading:
+    def _best_reading(self, names: Sequence[str]) -> Reading:
         """The reading that finds most images. Annotations are read where names do not find all, and
         where ids are numbers, which may be parts of names or numbers of the annotations."""
         wanted = min(len(self.image_ids), len(set(names)))
         best = Reading("", [()] * len(names))
         for reading in self._readings(names):
-            if reading.rank > best.rank:
+            if reading.merit > best.merit:
                 best = reading
             if best.found == wanted:
                 break
@@ -153,33 +229,49 @@ class ImageMatcher:
             return best
         if explained.found > best.found:
             return explained
-        if best.found and not _same(explained, best):
+        if best.found and not _is_same(explained, best):
             raise _ambiguous(best, explained)
         return best
 
     def _readings(self, names: Sequence[str]) -> Iterator[Reading]:
-        for rule, rows in self._rules.items():
-            yield Reading(rule, [rows(name) for name in names])
+        for rule, (keys_of_image, keys_of_id) in RULES.items():
+            if rule not in self._indexes:
+                self._indexes[rule] = _index(self.image_ids, keys_of_image)
+            index = self._indexes[rule]
+            rows = [
+                next((index[key] for key in keys_of_id(name) if key in index), ()) for name in names
+            ]
+            yield Reading(rule, rows)
 
     def _explained(self, names: Sequence[str]) -> Reading | None:
         """The best reading through a file of annotations; None where there is none."""
         best: Reading | None = None
+        numbers = [next(_number(name), name) for name in names]
         for path in annotation_files(self.folders):
             for mapping in mappings(path):
-                files = [mapping.names.get(_number(name) or name, "") for name in names]
+                files = [mapping.names.get(number, "") for number in numbers]
                 reading = max(self._readings(files), key=lambda one: one.found)
                 reading = Reading(f"{mapping.key} of {path}", reading.rows, path)
                 if best is None or reading.found > best.found:
                     best = reading
-                elif reading.found == best.found and reading.found and not _same(reading, best):
+                elif reading.found == best.found and reading.found and not _is_same(reading, best):
                     raise _ambiguous(best, reading)
         return best
 
-    def _named(self, name: str, rows: Sequence[int]) -> str:
+    def _described(self, name: str, rows: Sequence[int]) -> str:
         if len(rows) == 1:
             return self.image_ids[rows[0]]
         images = listing((self.image_ids[row] for row in rows), 3)
         return f"{name} (one of {images})" if rows else name
+
+
+def _index(image_ids: Sequence[str], keys: Keys) -> dict[str, list[int]]:
+    """The rows of the image_ids that have a key, by the key."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, name in enumerate(image_ids):
+        for key in keys(name):
+            rows[key].append(row)
+    return dict(rows)
 
 
 def _ambiguous(first: Reading, second: Reading) -> WorkbenchError:
@@ -189,81 +281,5 @@ def _ambiguous(first: Reading, second: Reading) -> WorkbenchError:
     )
 
 
-def _same(first: Reading, second: Reading) -> bool:
+def _is_same(first: Reading, second: Reading) -> bool:
     return [list(rows) for rows in first.rows] == [list(rows) for rows in second.rows]
-
-
-class _Names:
-    """The names of a corpus's images under each rule; each index is made when it is asked for."""
-
-    def __init__(self, image_ids: Sequence[str]) -> None:
-        self.image_ids = image_ids
-        self.rules: dict[str, Rows] = {
-            "": lambda name: self.exact.get(name, ()),
-            "paths": self.by_path,
-            "file names": lambda name: self.bases.get(_base(name), ()),
-            "file names without their endings": lambda name: self.stems.get(_base(name), ()),
-            "file names of another ending": lambda name: self.stems.get(_stem(name), ()),
-            "MS-COCO's numbers": lambda name: self.numbers.get(_number(name) or "", ()),
-        }
-
-    def by_path(self, name: str) -> Sequence[int]:
-        plain = name.replace("\\", "/")
-        if plain in self.ends:
-            return self.ends[plain]
-        return next((self.exact[end] for end in _ends(plain) if end in self.exact), ())
-
-    @cached_property
-    def exact(self) -> Mapping[str, Sequence[int]]:
-        return self._index(lambda name: [name])
-
-    @cached_property
-    def ends(self) -> Mapping[str, Sequence[int]]:
-        return self._index(_ends)
-
-    @cached_property
-    def bases(self) -> Mapping[str, Sequence[int]]:
-        return self._index(lambda name: [_base(name)])
-
-    @cached_property
-    def stems(self) -> Mapping[str, Sequence[int]]:
-        return self._index(lambda name: [_stem(name)])
-
-    @cached_property
-    def numbers(self) -> Mapping[str, Sequence[int]]:
-        return self._index(lambda name: filter(None, [_coco_number(name)]))
-
-    def _index(self, keys: Callable[[str], Iterable[str]]) -> Mapping[str, Sequence[int]]:
-        rows: dict[str, list[int]] = defaultdict(list)
-        for row, name in enumerate(self.image_ids):
-            for key in keys(name):
-                rows[key].append(row)
-        return dict(rows)
-
-
-def _ends(path: str) -> Iterator[str]:
-    """A path, and what is left of it when its first folders are taken away."""
-    yield path
-    while "/" in path:
-        path = path.partition("/")[2]
-        yield path
-
-
-def _base(name: str) -> str:
-    return name.replace("\\", "/").rpartition("/")[2]
-
-
-def _stem(name: str) -> str:
-    return PurePosixPath(_base(name)).stem
-
-
-def _number(name: str) -> str | None:
-    """The whole number that a file's name is, without leading zeros, or that ends MS-COCO's names;
-    None for others."""
-    found = DIGITS.fullmatch(_base(name))
-    return str(int(found[1])) if found else _coco_number(name)
-
-
-def _coco_number(name: str) -> str | None:
-    found = COCO.search(_stem(name))
-    return str(int(found[1])) if found else None

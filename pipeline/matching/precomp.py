@@ -42,27 +42,27 @@ Captions = Sequence[Sequence[Sequence[str]]]  # of each image, of each caption i
 
 @dataclass(frozen=True)
 class Place:
-    """Where an image is in the arrays. rows: consecutive, several where the array repeats it."""
+    """Where an image is in the arrays."""
 
     path: Path
     values: np.ndarray  # (N, ...) of the array
-    rows: range
+    rows: range  # several where the array repeats the image
 
     @property
     def name(self) -> str:
+        """What messages call it."""
         return f"{self.path}, row {self.rows.start:,}"
 
 
 @dataclass(frozen=True)
 class PrecompFolder:
-    """A folder and the corpus that it is read for. captions: None where they are not known; skip:
-    leave out other images, which the key `setting` of params.yaml does."""
+    """A folder and the corpus that it is read for."""
 
     path: Path
     images: pd.DataFrame
-    captions: pd.DataFrame | None
-    skip: bool
-    setting: str
+    captions: pd.DataFrame | None  # None where they are not known
+    skip: bool  # leave out images of the folder that the corpus does not have
+    setting: str  # the key of params.yaml that does so, for messages
 
     def places(self, dims: int) -> list[Place]:
         """The place of every image of the corpus, in its order; dims: of the arrays."""
@@ -71,7 +71,7 @@ class PrecompFolder:
             prefix = self._prefix(split)
             path = _array_path(prefix)
             values = mapped_npy(path, dims, f"{OTHER_DIMS[dims]}: {self.path}")
-            rows = self._rows(prefix, len(values), split)
+            rows = _SplitFiles(self, split, prefix, len(values)).rows()
             found |= {name: Place(path, values, at) for name, at in rows.items()}
             most = max(map(len, rows.values()))
             if most > 1:
@@ -88,119 +88,117 @@ class PrecompFolder:
             f"name the folder that holds {wanted}",
         )
 
-    def _rows(self, prefix: Path, count: int, split: str) -> dict[str, range]:
-        """Rows of the array for each image of a split, from the ids or else from the captions."""
-        lines = _lines(prefix.with_name(f"{prefix.name}_caps.txt"))
-        ids = _lines(prefix.with_name(f"{prefix.name}_ids.txt"))
-        if ids is not None:
-            return self._by_ids(prefix, _ids_of_rows(prefix, count, ids, lines), lines, split)
-        if lines is None:
-            raise WorkbenchError(f"{prefix}_ids.txt, {prefix}_caps.txt: neither is there")
-        order = Order(prefix, count, lines)
-        return self._by_captions(order, split) or self._by_annotations(order, split)
 
-    def _by_ids(
-        self, prefix: Path, ids: Sequence[str], lines: list[str] | None, split: str
-    ) -> dict[str, range]:
+class _SplitFiles:
+    """The files of one split beside its array of `count` rows, and the images that they are read
+    for."""
+
+    def __init__(self, folder: PrecompFolder, split: str, prefix: Path, count: int) -> None:
+        self.folder = folder
+        self.split = split
+        self.prefix = prefix
+        self.count = count
+        self.images: list[str] = in_split(folder.images, split)["image_id"].tolist()
+        self.matcher = ImageMatcher(self.images, folders_near(folder.path))
+        captions = _lines(prefix.with_name(f"{prefix.name}_caps.txt"))
+        self.lines = captions or []  # of the captions; none where the file is missing
+
+    def rows(self) -> dict[str, range]:
+        """Rows of the array for each image, from the ids or else from the captions."""
+        ids = _lines(self.prefix.with_name(f"{self.prefix.name}_ids.txt"))
+        if ids is not None:
+            return self._by_ids(self._ids_of_rows(ids))
+        if not self.lines:
+            raise WorkbenchError(f"{self.prefix}_ids.txt, {self.prefix}_caps.txt: neither is there")
+        problem = self._problem_of_corpus()
+        if problem is None:
+            return self._rows_in_order(self.images, self._caption_forms())
+        return self._by_annotations(problem)
+
+    def _by_ids(self, ids: Sequence[str]) -> dict[str, range]:
         """From the ids; where no id is one of the corpus, from the captions, if they are in its
         order."""
-        images = in_split(self.images, split)["image_id"].tolist()
-        where = f"{prefix}_ids.txt"
+        where = f"{self.prefix}_ids.txt"
         ranges = runs(ids, where)
-        names = list(ranges)
-        matcher = ImageMatcher(images, folders_near(self.path))
-        if lines and not matcher.finds(names):
-            order = Order(prefix, len(ids), lines)
-            rows = self._by_captions(order, split)
-            if rows is not None:
-                say(f"{where}: unknown ids; the captions are those of the corpus, in its order")
-                return rows
-        places = matcher.match(names, where, self.skip, self.setting)
-        return dict(zip(images, (ranges[names[index]] for index in places), strict=True))
+        are_unknown = self.lines and not self.matcher.has_any(list(ranges))
+        if are_unknown and self._problem_of_corpus() is None:
+            say(f"{where}: unknown ids; the captions are those of the corpus, in its order")
+            return self._rows_in_order(self.images, self._caption_forms())
+        return self._matched(ranges, where)
 
-    def _by_captions(self, order: "Order", split: str) -> dict[str, range] | None:
-        """Where the captions are those of the corpus, in its order; None where they are not."""
-        if self.captions is None:
-            return None
-        images = in_split(self.images, split)["image_id"].tolist()
-        forms = _forms_of(images, in_split(self.captions, split))
-        return order.rows(images, forms) if order.problem(images, forms) is None else None
-
-    def _by_annotations(self, order: "Order", split: str) -> dict[str, range]:
-        """From Karpathy's file nearby whose captions of the split are those of the folder."""
-        images = in_split(self.images, split)["image_id"].tolist()
-        problems = ["no dataset_*.json near it"]
-        if self.captions is not None:
-            forms = _forms_of(images, in_split(self.captions, split))
-            other = order.problem(images, forms)
-            problems = [f"of the corpus: {other.message}"] if other is not None else []
-        for file in annotation_files(folders_near(self.path)):
+    def _by_annotations(self, problem: str) -> dict[str, range]:
+        """From Karpathy's file nearby whose captions of the split are those of the folder; problem:
+        why the corpus's are not."""
+        problems = [problem]
+        for file in annotation_files(folders_near(self.folder.path)):
             every = annotated_images(file) or []
-            for parts in (PARTS[split], PARTS[split][:1]):
+            for parts in (PARTS[self.split], PARTS[self.split][:1]):
                 part = [image for image in every if image.split in parts]
                 names = [image.name for image in part]
                 captions = [image.captions for image in part]
-                other = order.problem(names, captions)
-                if other is not None:
-                    problems.append(f"{file}: {other.message}")
-                    continue
-                say(f"{order.prefix}{ARRAYS}: its images are those of {file}, in its order")
-                rows = order.rows(names, captions)
-                matcher = ImageMatcher(images, folders_near(self.path))
-                places = matcher.match(names, str(file), self.skip, self.setting)
-                return dict(zip(images, (rows[names[index]] for index in places), strict=True))
+                fault = self._problem_of_order(names, captions)
+                if fault is None:
+                    say(f"{self.prefix}{ARRAYS}: its images are those of {file}, in its order")
+                    return self._matched(self._rows_in_order(names, captions), str(file))
+                problems.append(f"{file}: {fault}")
         looked = "\n  ".join(dict.fromkeys(problems))
         raise WorkbenchError(
-            f"{order.prefix}{ARRAYS}: nothing says which images these are: no "
-            f"{order.prefix.name}_ids.txt, and {looked}",
-            f"copy Karpathy's dataset_*.json of these images into {self.path}, or write "
-            f"{order.prefix.name}_ids.txt there: the image_id of each row, one a line",
+            f"{self.prefix}{ARRAYS}: nothing says which images these are: no "
+            f"{self.prefix.name}_ids.txt, and {looked}",
+            f"copy Karpathy's dataset_*.json of these images into {self.folder.path}, or write "
+            f"{self.prefix.name}_ids.txt there: the image_id of each row, one a line",
         )
 
+    def _problem_of_corpus(self) -> str | None:
+        """Why the lines are not the captions of the corpus, in its order; None where they are."""
+        if self.folder.captions is None:
+            return "no dataset_*.json near it"
+        fault = self._problem_of_order(self.images, self._caption_forms())
+        return None if fault is None else f"of the corpus: {fault}"
 
-@dataclass(frozen=True)
-class Order:
-    """Rows and captions of an array without ids. count: rows; lines: captions."""
+    def _caption_forms(self) -> Captions:
+        """The corpus's captions of each image, as written and as tokens."""
+        captions = self.folder.captions
+        if captions is None:
+            return []
+        forms: dict[str, list[list[str]]] = {name: [] for name in self.images}
+        captions = in_split(captions, self.split)
+        texts = zip(captions["text"], captions["tokens"], strict=True)
+        for name, (text, tokens) in zip(captions["image_id"], texts, strict=True):
+            if name in forms:
+                forms[name].append([text, " ".join(tokens)])
+        return list(forms.values())
 
-    prefix: Path
-    count: int
-    lines: list[str]
-
-    def problem(self, images: Sequence[str], captions: Captions) -> WorkbenchError | None:
-        """Why image i is not shown by the i-th row or group of rows.
-
-        Args:
-            images: N names in the order of a split.
-            captions: N, in their order.
-
-        Returns:
-            None where the captions are those of the lines.
-        """
+    def _problem_of_order(self, names: Sequence[str], captions: Captions) -> str | None:
+        """Why image i of these names, with these captions, is not shown by the i-th row or group of
+        rows; None where the captions are those of the lines."""
         counts = self._captions_of_each(captions)
-        if sum(counts) != len(self.lines) or self.count not in (len(images), len(self.lines)):
-            return WorkbenchError(
+        if sum(counts) != len(self.lines) or self.count not in (len(names), len(self.lines)):
+            return (
                 f"{self.prefix}{ARRAYS}: {self.count:,} rows and {len(self.lines):,} captions, "
-                f"but {len(images):,} images of this split"
+                f"but {len(names):,} images of this split"
             )
         number = 0
-        for name, own, count in zip(images, captions, counts, strict=True):
+        for name, own, count in zip(names, captions, counts, strict=True):
             for index in range(count):
                 line = self.lines[number]
                 number += 1
                 if index >= len(own) or _plain(line) not in map(_plain, own[index]):
-                    return WorkbenchError(
+                    return (
                         f"{self.prefix}_caps.txt, line {number:,}: not caption {index + 1} of "
                         f"{name}: {line[:80]!r}"
                     )
         return None
 
-    def rows(self, images: Sequence[str], captions: Captions) -> dict[str, range]:
-        """The rows of each image where there is no problem; arguments as there."""
-        counts = self._captions_of_each(captions) if self.count > len(images) else [1] * len(images)
+    def _rows_in_order(self, names: Sequence[str], captions: Captions) -> dict[str, range]:
+        """The rows of each image where there is no problem of the order: one for each image, or one
+        for each of its captions."""
+        is_repeated = self.count > len(names)
+        counts = self._captions_of_each(captions) if is_repeated else [1] * len(names)
         ends = np.cumsum(counts).tolist()
         return {
             name: range(end - count, end)
-            for name, count, end in zip(images, counts, ends, strict=True)
+            for name, count, end in zip(names, counts, ends, strict=True)
         }
 
     def _captions_of_each(self, captions: Captions) -> list[int]:
@@ -210,9 +208,41 @@ class Order:
             return counts
         return [len(self.lines) // max(len(captions), 1)] * len(captions)
 
+    def _ids_of_rows(self, ids: list[str]) -> list[str]:
+        """An id for each of the rows, where the file has one for each of the captions."""
+        if len(ids) != self.count:
+            repeats = len(ids) // self.count
+            is_per_caption = self.lines and len(ids) == len(self.lines)
+            if not is_per_caption or any(
+                ids[row] != ids[row - row % repeats] for row in range(len(ids))
+            ):
+                raise WorkbenchError(
+                    f"{self.prefix}_ids.txt: {len(ids):,} ids for {self.count:,} rows of the array"
+                )
+            ids = ids[::repeats]
+        return [line.strip() for line in ids]
+
+    def _matched(self, ranges: dict[str, range], where: str) -> dict[str, range]:
+        """Rows by image of the corpus from rows by the ids of other tools."""
+        names = list(ranges)
+        setting = self.folder.setting
+        places = self.matcher.match(names, where, self.folder.skip, setting)
+        return dict(zip(self.images, (ranges[names[place]] for place in places), strict=True))
+
 
 def runs(names: Sequence[str], where: str) -> dict[str, range]:
-    """Consecutive places of each name; WorkbenchError for a name that comes back later."""
+    """Where each name stands in a list in which equal names stand together.
+
+    Args:
+        names: N names.
+        where: of the names, which the message begins with.
+
+    Returns:
+        Consecutive places by name.
+
+    Raises:
+        WorkbenchError: for a name that comes back later.
+    """
     ranges: dict[str, range] = {}
     back = []
     for row, name in enumerate(names):
@@ -234,29 +264,6 @@ def is_precomp(folder: Path) -> bool:
 
 def _array_path(prefix: Path) -> Path:
     return prefix.with_name(f"{prefix.name}{ARRAYS}")
-
-
-def _ids_of_rows(prefix: Path, count: int, ids: list[str], lines: list[str] | None) -> list[str]:
-    """An id for each of the rows, where the file has one for each of the captions."""
-    if len(ids) != count:
-        per_caption = lines is not None and len(ids) == len(lines)
-        repeats = len(ids) // count
-        if not per_caption or any(ids[i] != ids[i - i % repeats] for i in range(len(ids))):
-            raise WorkbenchError(
-                f"{prefix}_ids.txt: {len(ids):,} ids for {count:,} rows of the array"
-            )
-        ids = ids[::repeats]
-    return [line.strip() for line in ids]
-
-
-def _forms_of(images: Sequence[str], captions: pd.DataFrame) -> Captions:
-    """Captions of each image as written and as tokens."""
-    forms: dict[str, list[list[str]]] = {name: [] for name in images}
-    columns = (captions["image_id"], captions["text"], captions["tokens"])
-    for name, text, tokens in zip(*columns, strict=True):
-        if name in forms:
-            forms[name].append([text, " ".join(tokens)])
-    return list(forms.values())
 
 
 def _plain(text: str) -> str:

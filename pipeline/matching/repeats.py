@@ -1,4 +1,5 @@
-"""Rows that stand in a file several times, as VSE++ and SCAN repeat an image for each caption."""
+"""Rows that stand in a file several times, as VSE++ and SCAN repeat an image for each caption:
+found, compared, and taken once."""
 
 from collections.abc import Sequence
 
@@ -59,7 +60,7 @@ def first_difference(same: Flags, firsts: Flags) -> int | None:
     return int(different[0]) if len(different) else None
 
 
-def taken_once(names: Sequence[str], array: Array, where: str) -> Flags:
+def first_rows_of_ids(names: Sequence[str], array: Array, where: str) -> Flags:
     """Which rows count where ids stand there several times in a row.
 
     Args:

@@ -9,7 +9,7 @@ from pipeline.runtime.process import say
 from pipeline.runtime.text import Problems, printable
 
 
-def matched(
+def corpus_rows(
     place: str, found: Sequence[str], wanted: Sequence[str], skip: bool, hint: str
 ) -> npt.NDArray[np.int64]:
     """Which row of the corpus each row of a file is.

@@ -29,7 +29,7 @@ _MARK = re.compile(r"\[/EN#(\d+)((?:/\w+)+) ([^\[\]]+)\]")
 
 
 @dataclass
-class Found:
+class GatheredRows:
     """Rows of both tables so far, and how many of what were left out."""
 
     phrases: list[tuple[object, ...]] = field(default_factory=list)
@@ -40,8 +40,20 @@ class Found:
 def read_entities(
     raw: Path, folder: str | None, by_lists: bool, images: pd.DataFrame, captions: pd.DataFrame
 ) -> PhraseTables:
-    """The phrases of the corpus's images, which are named `<number>.jpg` as in Flickr30k. folder:
-    inside raw, None for raw itself; by_lists: splits come from train.txt, val.txt and test.txt."""
+    """The phrases of the corpus's images.
+
+    Args:
+        raw: folder of the corpus.
+        folder: inside raw, with Sentences and Annotations; None for raw itself.
+        by_lists: whether splits come from train.txt, val.txt and test.txt beside them, or from
+            `images`.
+        images: the corpus's table, named `<number>.jpg` as in Flickr30k.
+        captions: the corpus's table.
+
+    Raises:
+        WorkbenchError: files that are missing or damaged, boxes outside their image, lists that
+            contradict the corpus.
+    """
     root = raw if folder is None else find_in_raw(raw, folder, "phrases.path")
     for name in ("Sentences", "Annotations"):
         if not (root / name).is_dir():
@@ -53,21 +65,22 @@ def read_entities(
             images, listed_splits(named_split_lists(root, SPLITS), images["image_id"].tolist())
         )
     texts: dict[str, dict[str, list[str]]] = {}
-    columns = (captions[name] for name in ("image_id", "caption_id", "tokens"))
-    for image, caption, words in zip(*columns, strict=True):
-        texts.setdefault(image, {})[caption] = words
-    gathered = Found()
+    for caption in captions[["image_id", "caption_id", "tokens"]].to_dict("records"):
+        texts.setdefault(caption["image_id"], {})[caption["caption_id"]] = caption["tokens"]
+    gathered = GatheredRows()
     with Progress("phrases", len(images), "images") as progress:
-        keys = ("image_id", "width", "height", "split")
-        for name, width, height, split in zip(*(images[key] for key in keys), strict=True):
-            read_image(root, name, (width, height), split, texts.get(name, {}), gathered)
+        for image in images[["image_id", "width", "height", "split"]].to_dict("records"):
+            name = image["image_id"]
+            size = (image["width"], image["height"])
+            read_image(root, name, size, image["split"], texts.get(name, {}), gathered)
             progress.update()
     say(f"phrases: {len(gathered.phrases):,}, with {len(gathered.boxes):,} boxes")
     for what, number in gathered.left_out.items():
         say(f"left out: {number:,} {what}")
     annotated = {path.stem for path in (root / "Annotations").glob("*.xml")}
-    if strangers := len(annotated - {Path(name).stem for name in images["image_id"]}):
-        say(f"left out: {strangers:,} annotation files of images that are not read")
+    strangers = annotated - {Path(name).stem for name in images["image_id"]}
+    if strangers:
+        say(f"left out: {len(strangers):,} annotation files of images that are not read")
     boxes = pd.DataFrame(gathered.boxes, columns=["image_id", "chain", *SIDES])
     return PhraseTables(pd.DataFrame(gathered.phrases, columns=PHRASES.names), boxes)
 
@@ -78,12 +91,25 @@ def read_image(
     size: tuple[int, int],
     split: str,
     captions: Mapping[str, Sequence[str]],
-    gathered: Found,
+    gathered: GatheredRows,
 ) -> None:
-    """Add the phrases and boxes of one image; size: width and height in pixels."""
+    """Add the phrases and boxes of one image.
+
+    Args:
+        root: folder with Sentences and Annotations.
+        name: id of the image, its file's name.
+        size: width and height of the image, pixels.
+        split: of the image.
+        captions: words of the image's captions by their ids.
+        gathered: what is added to.
+
+    Raises:
+        WorkbenchError: a file of the image is missing or damaged.
+    """
     stem = Path(name).stem
     chains = read_boxes(_inside(root / "Annotations", f"{stem}.xml"), size)
-    path, used = _inside(root / "Sentences", f"{stem}.txt"), set[str]()
+    path = _inside(root / "Sentences", f"{stem}.txt")
+    used: set[str] = set()
     for line, text in enumerate(read_text(path).splitlines()):
         phrases = list(read_sentence(f"{path}, line {line + 1}", text))
         caption = own_caption(tokenise(_MARK.sub(r"\3", text)), captions, f"{name}#{line}")
@@ -101,12 +127,21 @@ def read_image(
                 used.add(chain)
                 row = f"{name}#{line}/{number}", caption, name, split, words, chain, kind
                 gathered.phrases.append(row)
-    spoken_of = {chain: boxes for chain, boxes in chains.items() if chain in used}
-    gathered.boxes += [(name, chain, *box) for chain, boxes in spoken_of.items() for box in boxes]
+    for chain, boxes in chains.items():
+        if chain in used:
+            gathered.boxes += [(name, chain, *box) for box in boxes]
 
 
 def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Chain, type and words of each marked phrase of a line."""
+    """Chain, type and words of each marked phrase of a line.
+
+    Args:
+        place: file and line, for messages.
+        text: the line.
+
+    Raises:
+        WorkbenchError: brackets that are no marks.
+    """
     if re.search(r"[\[\]]", _MARK.sub("", text)):
         raise WorkbenchError(
             f"{place}: brackets that are no mark of a phrase: {text.strip()[:80]!r}",
@@ -119,14 +154,29 @@ def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]
 def own_caption(
     words: Sequence[str], captions: Mapping[str, Sequence[str]], likely: str
 ) -> str | None:
-    """The id of the caption with a sentence's letters (releases cut words differently), or None."""
+    """The id of the caption that a sentence is, None when it is none of its image's. Letters are
+    compared: releases cut words differently.
+
+    Args:
+        words: of the sentence.
+        captions: words of its image's captions by their ids.
+        likely: the id to try first.
+    """
     letters = "".join(words)
     ids = [likely, *captions] if likely in captions else list(captions)
     return next((name for name in ids if "".join(captions[name]) == letters), None)
 
 
 def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float, ...]]]:
-    """The boxes of each chain that has any, x1, y1, x2, y2 in pixels from 0; size: of the image."""
+    """The boxes of each chain, x1, y1, x2, y2 in pixels from 0; chains without one are left out.
+
+    Args:
+        path: of the annotation file.
+        size: width and height of the image, pixels.
+
+    Raises:
+        WorkbenchError: not such a file, of an image of another size, or boxes outside it.
+    """
     try:
         root = ElementTree.fromstring(read_text(path))
     except ElementTree.ParseError as error:
@@ -144,10 +194,10 @@ def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float,
         if box is None:  # a scene, or what has no box
             continue
         try:
-            left, top, right, bottom = (int(box.findtext(side, ""))
-                                        for side in ("xmin", "ymin", "xmax", "ymax"))  # fmt: skip
+            sides = [int(box.findtext(side, "")) for side in ("xmin", "ymin", "xmax", "ymax")]
         except ValueError:
             raise WorkbenchError(f"{path}: a box without whole numbers for its sides") from None
+        left, top, right, bottom = sides
         if not (1 <= left <= right <= size[0] and 1 <= top <= bottom <= size[1]):
             raise WorkbenchError(
                 f"{path}: box {left} {top} {right} {bottom} is not inside the image of "
@@ -160,7 +210,18 @@ def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float,
 
 
 def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame:
-    """The corpus's images that the lists name, which must give them the corpus's splits."""
+    """The corpus's images that the lists name.
+
+    The vocabulary and the encoder of phrases have seen the corpus's training captions, so the lists
+    must give images the corpus's own splits.
+
+    Args:
+        images: the corpus's table.
+        splits: of each listed image, by its id.
+
+    Raises:
+        WorkbenchError: images in another split than in the corpus, or none of them listed.
+    """
     listed = images[images["image_id"].isin(splits.keys())]
     moved = listed["image_id"][listed["split"] != listed["image_id"].map(splits)]
     if len(moved) or listed.empty:

@@ -43,7 +43,16 @@ class Searched:
 
 
 def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searched:
-    """The phrases of a split, and the boxes of their images."""
+    """The phrases of a split, and the boxes of their images.
+
+    Args:
+        tables: of phrases.
+        split: its name.
+        proposals: the file of boxes.
+
+    Raises:
+        WorkbenchError: no phrases in the split, or phrases of images that the file does not have.
+    """
     phrases = tables.of_split(split)
     images, names = pd.factorize(phrases["image_id"])
     rows = proposals.rows(names.tolist())
@@ -52,8 +61,12 @@ def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searc
 
 
 def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """The rank of the best right proposal, ties counted against it: (Q,) int64, 0 for none. scores:
-    (Q, R), -inf where an image has no proposal; hits: (Q, R) bool."""
+    """The place of the best right proposal, ties counted against it: (Q,) int64, 0 for none.
+
+    Args:
+        scores: (Q, R), -inf where an image has no proposal.
+        hits: (Q, R) bool.
+    """
     best = np.where(hits, scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
     before = (~hits & (scores >= best) & (scores > -np.inf)).sum(1)
     return np.where(hits.any(1), before + 1, 0)

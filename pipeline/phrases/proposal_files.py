@@ -29,9 +29,20 @@ Arrays = Mapping[str, Callable[[], np.ndarray]]  # name of an image -> reads its
 
 
 class ProposalFiles:
+    """The boxes that another program proposes, image by image.
+
+    Args:
+        settings: the section `phrases.proposals`, with a path.
+        images: ids of the images that have phrases.
+
+    Raises:
+        WorkbenchError: no boxes of some images; boxes of others, unless settings skip them.
+    """
+
     def __init__(self, settings: ProposalsConfig, images: Sequence[str]) -> None:
         assert settings.path is not None, "checked with the parameters"
-        self.settings, self.path = settings, Path(settings.path)
+        self.settings = settings
+        self.path = Path(settings.path)
         self._arrays = _opened(self.path)
         # its id, its file's name, or that without the ending
         names = {image: (image, Path(image).name, Path(image).stem) for image in images}
@@ -58,8 +69,19 @@ class ProposalFiles:
         return fingerprint(files=[[file.name, sha256_file(file)] for file in members])
 
     def __call__(self, image: str, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Boxes (P, 4) float32 x1, y1, x2, y2 in pixels and scores (P,) float32 of an image, best
-        first, P at most settings.number; size: its width and height."""
+        """The boxes of an image, best first, at most settings.number.
+
+        Args:
+            image: its id.
+            size: its width and height, pixels.
+
+        Returns:
+            Boxes (P, 4) float32 x1, y1, x2, y2 in pixels, and scores (P,) float32; boxes without
+            scores have those of their order.
+
+        Raises:
+            WorkbenchError: an array that holds no boxes, boxes without area or outside the image.
+        """
         name = self._names[image]
         place = f"{self.path}: boxes of {name}"
         array = checked_array(place, self._arrays[name]())
@@ -73,7 +95,18 @@ class ProposalFiles:
 
 
 def checked_array(place: str, array: np.ndarray) -> np.ndarray:
-    """An array of boxes as float64 (P, 4) or (P, 5); `place` begins the message when it is none."""
+    """An array of boxes as float64.
+
+    Args:
+        place: what messages begin with.
+        array: P rows of four numbers, or five with a score.
+
+    Returns:
+        (P, 4) or (P, 5).
+
+    Raises:
+        WorkbenchError: another shape or type, no rows, values that are not finite.
+    """
     fits = array.ndim == 2 and array.shape[1] in (4, 5) and len(array) > 0
     if not fits or array.dtype.kind not in "fiu":
         raise WorkbenchError(
@@ -87,14 +120,30 @@ def checked_array(place: str, array: np.ndarray) -> np.ndarray:
 
 
 def corners_of(boxes: np.ndarray, order: str, origin: int) -> np.ndarray:
-    """Boxes (P, 4) as x1, y1, x2, y2 in pixels from 0; origin 1: from 1, the last inside."""
+    """Boxes (P, 4) as x1, y1, x2, y2 in pixels from 0.
+
+    Args:
+        boxes: (P, 4) as in the file.
+        order: xyxy | xywh (a corner, width and height) | yxyx.
+        origin: 0: edges, from 0; 1: pixels counted from 1, the last one inside (MATLAB).
+    """
     boxes = boxes[:, [1, 0, 3, 2]] if order == "yxyx" else boxes
     first = boxes[:, :2] - origin
     return np.hstack([first, first + boxes[:, 2:] if order == "xywh" else boxes[:, 2:]])
 
 
 def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
-    """Refuse boxes (P, 4) x1, y1, x2, y2 without area or outside an image of a size in pixels."""
+    """Refuse boxes without area or outside their image.
+
+    Args:
+        place: what messages begin with.
+        boxes: (P, 4) x1, y1, x2, y2 in pixels.
+        size: width and height of the image, pixels; a box may reach TOLERANCE pixels over the
+            border.
+
+    Raises:
+        WorkbenchError: there are such boxes; the message counts them and shows the first.
+    """
     empty = ~(boxes[:, :2] < boxes[:, 2:]).all(1)
     outside = (boxes < -TOLERANCE).any(1) | (boxes > np.add(np.tile(size, 2), TOLERANCE)).any(1)
     for rows, what in ((empty, "without area"), (outside, f"outside its {size[0]} x {size[1]}")):

@@ -1,14 +1,25 @@
-"""From the phrases section of params.yaml to the tables of phrases, whatever they come from."""
+"""From the phrases section of params.yaml to the tables of phrases, whatever they come from.
 
+Those of the built-in dataset are told again with its scenes: its captions name objects, and where
+these are is known. Those of Flickr30k are files (pipeline.phrases.entities).
+"""
+
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
+from pipeline.dataset.params import ShapesConfig
+from pipeline.dataset.processes import ordered_map
 from pipeline.dataset.source import Options
 from pipeline.phrases.entities import read_entities
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables
-from pipeline.phrases.world import read_world
+from pipeline.readers.shapes import Task, scenes_of, spoken, world_of
+from pipeline.readers.shapes.drawing import box
+from pipeline.readers.shapes.mentions import Mention, mentions
+from pipeline.readers.shapes.scenes import Box
+from pipeline.readers.shapes.world import World
 from pipeline.runtime.process import say
 
 
@@ -20,7 +31,19 @@ def read_phrases(
     captions: pd.DataFrame,
     options: Options,
 ) -> PhraseTables:
-    """The phrases of the corpus, none for a dataset that has none of its own."""
+    """The phrases of the corpus, none for a dataset that has none of its own.
+
+    Args:
+        settings: the section `phrases`.
+        dataset: name of the corpus's reader.
+        raw: folder that it read.
+        images: the corpus's table.
+        captions: the corpus's table.
+        options: what the reader depended on.
+
+    Raises:
+        WorkbenchError: files of phrases that are missing, damaged or contradict the corpus.
+    """
     if settings.source == "flickr30k_entities":
         by_lists = settings.splits == "lists"
         tables = read_entities(raw, settings.path, by_lists, images, captions)
@@ -28,18 +51,84 @@ def read_phrases(
         tables = read_world(raw, captions, options)
     else:
         say(f"phrases.source = {settings.source}: the dataset {dataset} has no phrases with boxes")
-        schemas = PHRASES, PHRASE_BOXES
-        return PhraseTables(*(pd.DataFrame(columns=schema.names) for schema in schemas))
+        no_phrases = pd.DataFrame(columns=PHRASES.names)
+        return PhraseTables(no_phrases, pd.DataFrame(columns=PHRASE_BOXES.names))
     return tables if settings.train_images is None else first_images(tables, settings.train_images)
 
 
 def first_images(tables: PhraseTables, number: int) -> PhraseTables:
-    """The tables with the phrases of the first `number` training images alone."""
-    phrases, boxes = tables.phrases, tables.boxes
+    """The tables without the phrases of some training images; other splits stay whole.
+
+    Args:
+        tables: of the whole corpus.
+        number: training images that stay, the first in the table's order.
+    """
+    phrases = tables.phrases
     training = phrases["image_id"][phrases["split"] == "train"].drop_duplicates()
     dropped = set(training[number:])
     if not dropped:
         return tables
     say(f"left out: phrases of {len(dropped):,} training images (phrases.train_images)")
-    kept = [table[~table["image_id"].isin(dropped)] for table in (phrases, boxes)]
-    return PhraseTables(*(table.reset_index(drop=True) for table in kept))
+
+    def kept_rows(table: pd.DataFrame) -> pd.DataFrame:
+        return table[~table["image_id"].isin(dropped)].reset_index(drop=True)
+
+    return PhraseTables(kept_rows(phrases), kept_rows(tables.boxes))
+
+
+def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTables:
+    """The phrases of the built-in dataset's captions, its scenes drawn again as the reader drew
+    them: objects, several of them, and relations ("a red circle above a square" stands for the
+        circle).
+
+    Args:
+        raw: folder of the dataset.
+        captions: the corpus's table.
+        options: what the reader depended on: sizes, splits, number of processes.
+    """
+    world = world_of(raw, options.shapes)
+    tasks = scenes_of(world, options)
+    work = partial(mentions_in_scene, world=world, options=options.shapes)
+    results = ordered_map(work, tasks, options.workers, "phrases of scenes")
+    tokens = dict(zip(captions["caption_id"], captions["tokens"], strict=True))
+    phrases: list[dict[str, object]] = []
+    boxes: list[tuple[object, ...]] = []
+    for task, (places, told) in zip(tasks, results, strict=True):
+        for number, spans in enumerate(told):
+            caption = f"{task.image_id}#{number}"
+            if caption not in tokens:  # corpus.max_captions left it out
+                continue
+            for index, span in enumerate(spans):
+                things = sorted(span.numbers)
+                chain = "+".join(map(str, things))
+                phrases.append(
+                    {
+                        "phrase_id": f"{caption}/{index}",
+                        "caption_id": caption,
+                        "image_id": task.image_id,
+                        "split": task.image_id.partition("_")[0],
+                        "words": tokens[caption][span.first : span.last],
+                        "chain": chain,
+                        "type": span.kind,
+                    }
+                )
+                boxes += [(task.image_id, chain, *places[thing]) for thing in things]
+    unique_boxes = list(dict.fromkeys(boxes))
+    return PhraseTables(
+        pd.DataFrame(phrases, columns=PHRASES.names),
+        pd.DataFrame(unique_boxes, columns=PHRASE_BOXES.names),
+    )
+
+
+def mentions_in_scene(
+    task: Task, world: World, options: ShapesConfig
+) -> tuple[list[Box], list[list[Mention]]]:
+    """Boxes of a scene's objects, and the mentions of each caption.
+
+    Args:
+        task: the scene, and the seeds of its captions.
+        world: what the scene's words stand for.
+        options: size of the image, and what may be told.
+    """
+    boxes = [box(thing, world, options.image_size) for thing in task.scene.things]
+    return boxes, list(map(mentions, spoken(task, boxes, world, options)))

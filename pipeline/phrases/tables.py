@@ -76,7 +76,12 @@ class DistinctRegions:
 
 
 def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> DistinctRegions:
-    """The regions of some images, image after image in the order of the table of boxes."""
+    """The regions of some images, image after image in the order of the table of boxes.
+
+    Args:
+        boxes: columns as in PHRASE_BOXES.
+        images: ids of the images.
+    """
     subset = boxes[boxes["image_id"].isin(images)]
     subset = subset.iloc[
         np.argsort(pd.Index(images).get_indexer(pd.Index(subset["image_id"])), kind="stable")

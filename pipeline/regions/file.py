@@ -15,12 +15,13 @@ from pipeline.storage.layout import Array
 # Keys of the section regions that say nothing of the values: where a run takes place, and what a
 # source does not read.
 PLACES = ("workers", "path")
-DETECTED, GRID = ("other_images", "boxes", "min", "max", "threshold"), ("grid", "network")
+OF_DETECTORS = ("other_images", "boxes", "min", "max", "threshold")
+OF_GRIDS = ("grid", "network")
 
 
 def used(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What of the section regions the values depend on."""
-    unread = PLACES + (DETECTED if settings["source"] == "grid" else GRID)
+    unread = PLACES + (OF_DETECTORS if settings["source"] == "grid" else OF_GRIDS)
     return {name: value for name, value in settings.items() if name not in unread}
 
 
@@ -35,9 +36,21 @@ def described(
     attributes: Sequence[str] = (),
     has_boxes: bool = True,
 ) -> dict[str, str | int | float]:
-    """What a file of regions says of itself. settings: the section regions; model: name of the
-    detector, or what the regions were imported from; layer: whose output the features are; weights:
-    digest of the detector, or of the imported files; objects, attributes: names by number."""
+    """What a file of regions says of itself, its attributes.
+
+    Args:
+        images: N rows of the corpus's table.
+        settings: the section regions.
+        model: name of the detector, or what the regions were imported from.
+        layer: whose output the features are.
+        weights: digest of the detector, or of the imported files.
+        objects: names of the classes of objects, by number; none where there are no classes.
+        attributes: names of the classes of attributes, likewise.
+        has_boxes: whether the boxes are known.
+
+    Returns:
+        Attributes by name.
+    """
     return {
         "model": model,
         "layer": layer,
@@ -64,7 +77,15 @@ class ImageRegions:
 
 
 def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape of a row and type of every dataset; slots: R; width: D."""
+    """The datasets of a file of regions.
+
+    Args:
+        slots: R, the regions that an image has room for.
+        width: D, values of a feature.
+
+    Returns:
+        Shape of a row and type of each, by name.
+    """
     return {
         "features": ((slots, width), "float16"),
         "boxes": ((slots, 4), "float32"),
@@ -78,16 +99,26 @@ def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], 
 
 
 def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, Array]:
-    """The datasets' rows (B, ...) of B images with at most R = `slots` regions: zero beyond them,
-    classes -1; features stay float32."""
+    """The datasets' rows of some images, as they are stored.
+
+    Args:
+        images: B images with at most R regions each.
+        slots: R.
+        width: D, values of a feature.
+
+    Returns:
+        (B, ...) by dataset: zero beyond an image's regions, classes -1; features stay float32.
+    """
     arrays: dict[str, Array] = {
         name: np.zeros((len(images), *row), "float32" if name == "features" else dtype)
         for name, (row, dtype) in region_datasets(slots, width).items()
     }
-    arrays["objects"][:] = arrays["attributes"][:] = -1
+    arrays["objects"].fill(-1)
+    arrays["attributes"].fill(-1)
     for row, image in enumerate(images):
         count = len(image.features)
-        arrays["sizes"][row], arrays["counts"][row] = image.size, count
+        arrays["sizes"][row] = image.size
+        arrays["counts"][row] = count
         for name in arrays.keys() - {"sizes", "counts"}:
             values = getattr(image, name)
             if values is not None:

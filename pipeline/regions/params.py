@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from pipeline.regions.imports import REGION_FILES
 from pipeline.runtime.section import (
     Count,
     CountOrAdaptive,
@@ -19,6 +20,7 @@ from pipeline.runtime.section import (
     cross_check,
     network_problems,
     not_found,
+    one_of,
     wrong_value,
 )
 
@@ -45,7 +47,7 @@ class GridNetworkConfig(Section):
 class RegionsConfig(Section):
     """Which regions of an image are kept, or whose file they come from."""
 
-    source: Literal["detector", "grid", "tsv", "scan_npy", "butd_h5"] = "detector"
+    source: Annotated[str, one_of(("detector", "grid", *REGION_FILES))] = "detector"
     path: PathOrNone = None
     other_images: Literal["error", "skip"] = "error"
     boxes: CountOrAdaptive = 8

@@ -84,9 +84,11 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> dict[s
     maps = pair.attention
     image = open_rgb(path)
     words = []
-    for row, (word, share) in enumerate(zip(maps.words, _shares(maps), strict=True)):
+    for row, (word, share) in enumerate(zip(maps.words, _word_shares(maps), strict=True)):
         picture = data_uri(draw_heatmap(image, maps, row, TILE))
-        words.append({"word": word, "picture": picture, "share": share, "text": _text(maps, row)})
+        words.append(
+            {"word": word, "picture": picture, "share": share, "text": _spoken_text(maps, row)}
+        )
     boxes = (
         None if maps.region_weights is None else data_uri(draw_weighted_boxes(image, maps, WHOLE))
     )
@@ -128,8 +130,8 @@ def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.I
         draw.text((14, 12 + 32 * number), line, INK, font)
     for number, picture in enumerate(wholes):
         sheet.paste(picture, (14, top + (whole.height + 22) * number))
-    _explain(draw, pair, (28 + whole.width, top), small)
-    for row, (tile, share) in enumerate(zip(tiles, _shares(pair), strict=True)):
+    _draw_legend(draw, pair, (28 + whole.width, top), small)
+    for row, (tile, share) in enumerate(zip(tiles, _word_shares(pair), strict=True)):
         left = 14 + step * (row % columns)
         upper = below + high * (row // columns)
         sheet.paste(tile, (left, upper))
@@ -187,8 +189,8 @@ def draw_heatmap(image: Image.Image, pair: PairAttention, row: int, side: int) -
     pixels = (np.asarray(small) * light[..., None]).round().astype(np.uint8)
     result = Image.fromarray(pixels)
     if weights.any():
-        box = _scaled(pair, small)[int(weights.argmax())]
-        _frame(ImageDraw.Draw(result), box, FIRST, max(1, side // 100))
+        box = _scaled_boxes(pair, small)[int(weights.argmax())]
+        _draw_frame(ImageDraw.Draw(result), box, FIRST, max(1, side // 100))
     return result
 
 
@@ -208,7 +210,7 @@ def draw_ordered_boxes(image: Image.Image, pair: PairAttention, side: int) -> Im
     if pair.order is not None:
         places = enumerate(pair.order.tolist())
         marks = [(box, index / max(1, count - 1), str(index + 1)) for index, box in places]
-    return _labelled(image, pair, side, marks)
+    return _draw_labelled_boxes(image, pair, side, marks)
 
 
 def draw_weighted_boxes(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
@@ -229,19 +231,19 @@ def draw_weighted_boxes(image: Image.Image, pair: PairAttention, side: int) -> I
         (box, 1 - float(weights[box]) / largest, f"{100 * weights[box]:.0f}")
         for box in np.argsort(-weights, kind="stable").tolist()
     ]
-    return _labelled(image, pair, side, marks)
+    return _draw_labelled_boxes(image, pair, side, marks)
 
 
-def _labelled(
+def _draw_labelled_boxes(
     image: Image.Image, pair: PairAttention, side: int, marks: list[tuple[int, float, str]]
 ) -> Image.Image:
     """marks: number of a box, colour from FIRST (0) to LAST (1), label; the first on top."""
     small = resized(image, side)
     draw = ImageDraw.Draw(small)
-    boxes = _scaled(pair, small)
+    boxes = _scaled_boxes(pair, small)
     font = ImageFont.load_default(max(11, side // 24))
     for box, shade, _ in reversed(marks):
-        _frame(draw, boxes[box], _between(shade), max(1, side // 150))
+        _draw_frame(draw, boxes[box], _shade_between(shade), max(1, side // 150))
     taken: list[Point] = []
     for box, shade, label in marks:
         if label:
@@ -250,14 +252,14 @@ def _labelled(
             step = side / 17
             taken.append(free_place(middle, taken, 1.2 * step, step))
             left, top, right, bottom = draw.textbbox(taken[-1], label, font, anchor="mm")
-            colour = _between(shade)
+            colour = _shade_between(shade)
             draw.rectangle((left - 3, top - 2, right + 3, bottom + 2), fill=colour, outline="black")
             ink = "black" if sum(colour) > 380 else "white"
             draw.text(taken[-1], label, ink, font, anchor="mm")
     return small
 
 
-def _explain(
+def _draw_legend(
     draw: ImageDraw.ImageDraw, pair: PairAttention, corner: tuple[int, int], font: Font
 ) -> None:
     lines = [
@@ -279,13 +281,13 @@ def _explain(
         draw.text((corner[0], corner[1] + 24 * number), printable(line), SOFT, font)
 
 
-def _shares(pair: PairAttention) -> list[float] | list[None]:
+def _word_shares(pair: PairAttention) -> list[float] | list[None]:
     if pair.word_weights is None:
         return [None] * len(pair.words)
     return (pair.word_weights / max(float(pair.word_weights.max()), 1e-9)).tolist()
 
 
-def _text(pair: PairAttention, row: int) -> str:
+def _spoken_text(pair: PairAttention, row: int) -> str:
     weights = pair.weights[row]
     if not len(weights):
         return f"“{pair.words[row]}” has no region to attend to"
@@ -294,12 +296,12 @@ def _text(pair: PairAttention, row: int) -> str:
     return f"“{pair.words[row]}” attends most to the region {where}, weight {weights.max():.2f}"
 
 
-def _scaled(pair: PairAttention, shown: Image.Image) -> list[list[float]]:
+def _scaled_boxes(pair: PairAttention, shown: Image.Image) -> list[list[float]]:
     boxes = pair.boxes * np.tile(np.divide(shown.size, pair.size), 2)
     return boxes.clip(0, np.tile(shown.size, 2) - 1).tolist()
 
 
-def _frame(
+def _draw_frame(
     draw: ImageDraw.ImageDraw, box: list[float], colour: tuple[int, int, int], width: int
 ) -> None:
     left, top, right, bottom = box
@@ -308,6 +310,6 @@ def _frame(
     draw.rectangle(straight, outline=colour, width=width)
 
 
-def _between(share: float) -> tuple[int, int, int]:
+def _shade_between(share: float) -> tuple[int, int, int]:
     red, green, blue = (round(a + share * (b - a)) for a, b in zip(FIRST, LAST, strict=True))
     return red, green, blue

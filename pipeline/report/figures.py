@@ -7,12 +7,14 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from pipeline.comparison.table import TableRow, interval_text
+from pipeline.evaluation.comparison import TableRow, interval_text
 from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.drawing import OTHER, TRUE, WIDTH, as_svg, colour, dashes, figure
 
-SMALL = (300, 180)  # points
+# points, of a chart of one model
+SMALL_WIDTH = 300
+SMALL_HEIGHT = 180
 
 
 def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Markup:
@@ -37,10 +39,10 @@ def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Mar
             axes.plot(rsum, height, "o", color=shade, markersize=7)
             axes.annotate(
                 f"{rsum:.1f}",
-                (1, height),
-                (6, 0),
-                ("axes fraction", "data"),
-                "offset points",
+                xy=(1, height),
+                xytext=(6, 0),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
                 va="center",
             )
             spoken.append(f"{row.label} {rsum:.1f}, {interval_text(row.interval)}")
@@ -69,10 +71,10 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
         for name, curve in curves.items():
             number = series[name]
             epochs, rsum = curve.line(curve.rsum)
-            _line(axes, epochs, rsum, number)
+            _plot_line(axes, epochs, rsum, number)
             axes.plot(*curve.best, "o", color=colour(number), markersize=7)
         for name, curve in curves.items():
-            _turns(axes, curve, series[name], f"{name}: ", 0)
+            _plot_turns(axes, curve, series[name], f"{name}: ", 0)
         axes.set_ylabel("validation rsum")
         return as_svg(drawn, "rsum", f"Validation rsum by epoch; best: {', '.join(bests)}")
 
@@ -88,11 +90,11 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
     Returns:
         An SVG element.
     """
-    with figure(*SMALL) as drawn:
+    with figure(SMALL_WIDTH, SMALL_HEIGHT) as drawn:
         axes = drawn.subplots()
         epochs, loss = curve.line(curve.loss)
-        _line(axes, epochs, loss, number)
-        _turns(axes, curve, number, "", 1)
+        _plot_line(axes, epochs, loss, number)
+        _plot_turns(axes, curve, number, "", 1)
         if min(curve.loss) > 0:
             logarithmic(axes)
         label = (
@@ -115,7 +117,7 @@ def separation_figure(separated: Separation, name: str, number: int) -> Markup:
     """
     edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
     true, others = separated.densities
-    with figure(*SMALL) as drawn:
+    with figure(SMALL_WIDTH, SMALL_HEIGHT) as drawn:
         axes = drawn.subplots()
         for density, shade, style in ((others, OTHER, (0, (4, 2))), (true, TRUE, "-")):
             axes.stairs(density, edges, fill=True, color=shade, alpha=0.3, linewidth=0)
@@ -130,11 +132,11 @@ def separation_figure(separated: Separation, name: str, number: int) -> Markup:
         return as_svg(drawn, f"separation {number}", label)
 
 
-def _line(axes: Axes, x: list[float], y: list[float], number: int) -> None:
+def _plot_line(axes: Axes, x: list[float], y: list[float], number: int) -> None:
     axes.plot(x, y, color=colour(number), linestyle=(0, dashes(number)) if dashes(number) else "-")
 
 
-def _turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> None:
+def _plot_turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> None:
     """The axis of epochs, and a dotted line with its name where the model's next phase begins.
     height: of the name, 0 at the bottom (rsum starts low), 1 at the top (losses end low)."""
     axes.set_xlabel("epoch")
@@ -142,11 +144,12 @@ def _turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> No
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for epoch, phase in curve.turns.items():
         axes.axvline(epoch - 0.5, color=colour(number), linestyle=":", linewidth=1)
-        anchor = (epoch - 0.5, height), (-2, 4 - 8 * height), ("data", "axes fraction")
         axes.annotate(
             whose + phase,
-            *anchor,
-            "offset points",
+            xy=(epoch - 0.5, height),
+            xytext=(-2, 4 - 8 * height),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
             fontsize=8,
             rotation=90,
             ha="right",

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pipeline.evaluation.file import RankRecord
 from pipeline.evaluation.findings import BestHits
+from pipeline.evaluation.rank_file import RankRecord
+from pipeline.evaluation.truth import Direction
 from pipeline.report.shelf import CorpusLookup, Entry
-from pipeline.scores.ranking import Direction
 
 
 def build_galleries(
@@ -26,7 +26,7 @@ def build_galleries(
     galleries = []
     both = ("t2i", hits["t2i"], captions, images), ("i2t", hits["i2t"], images, captions)
     for way, best, queries, items in both:
-        shown = [_shown(best, row, queries, items) for row in range(len(best.queries))]
+        shown = [_query_for_page(best, row, queries, items) for row in range(len(best.queries))]
         ranked = list(zip(shown, best.ranks.tolist(), strict=True))
         gallery = {
             "direction": way,
@@ -43,7 +43,7 @@ def build_galleries(
 _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 
 
-def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, object]:
+def _query_for_page(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, object]:
     """A query for the page. rank: of its best true item; ranked: how many items were; truth: the
     best true item if it is beyond the hits."""
     own_ids, own_groups, own_entry = queries

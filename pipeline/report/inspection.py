@@ -42,7 +42,7 @@ def summary_lines(path: Path) -> Iterator[str]:
     ids = f"{len(file):,} ids, " if isinstance(file, FeatureFile) else ""
     yield f"{path}: {ids}{path.stat().st_size:,} bytes"
     rows: list[tuple[str, ...]] = [
-        (name, str(x.shape), _type(x), f"contiguous at {x.offset:,}", f"{x.nbytes:,} bytes")
+        (name, str(x.shape), _type_text(x), f"contiguous at {x.offset:,}", f"{x.nbytes:,} bytes")
         for name, x in layouts.items()
     ]
     yield from _section("datasets", _aligned(rows))
@@ -57,11 +57,11 @@ def summary_lines(path: Path) -> Iterator[str]:
 
 
 def file_description(path: Path) -> dict[str, object]:
-    """What `summary` tells people, for a program; numbers that there are none of are None."""
+    """What `summary_lines` tells people, for a program; numbers that there are none of are None."""
     file = open_file(path)
     layouts = datasets_of(file)
     datasets: Values = {
-        name: {"shape": list(layout.shape), "type": _type(layout)}
+        name: {"shape": list(layout.shape), "type": _type_text(layout)}
         for name, layout in layouts.items()
     }
     for name, stats in _all_statistics(path, layouts).items():
@@ -123,8 +123,8 @@ def nearest_ids(path: Path, name: str, count: int = 10) -> list[tuple[str, float
     """
     file = _feature_file(path)
     row = int(file.rows([name])[0])
-    query = _unit(file.read([row]))[0]
-    blocks = (_unit(block) @ query for block in _blocks(path, file.layouts["features"]))
+    query = _unit_rows(file.read([row]))[0]
+    blocks = (_unit_rows(block) @ query for block in _blocks(path, file.layouts["features"]))
     cosines = np.concatenate(list(blocks))
     cosines[row] = -np.inf
     best = np.argsort(-cosines, kind="stable")[: min(count, len(file) - 1)]
@@ -204,7 +204,7 @@ def _blocks(path: Path, layout: Layout) -> Iterator[Array]:
         yield np.array(values[start : start + step])
 
 
-def _unit(rows: Array) -> Array:
+def _unit_rows(rows: Array) -> Array:
     flat = rows.reshape(len(rows), -1).astype(np.float32)
     lengths = np.linalg.norm(flat, axis=1, keepdims=True)
     return np.divide(flat, lengths, out=np.zeros_like(flat), where=lengths > 0)
@@ -225,7 +225,7 @@ def _first_entries(path: Path, layouts: dict[str, Layout], count: int = 5) -> li
     return lines
 
 
-def _type(layout: Layout) -> str:
+def _type_text(layout: Layout) -> str:
     return (
         f"text of {layout.dtype.itemsize} bytes" if layout.dtype.kind == "S" else layout.dtype.name
     )

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw
 
-from pipeline.comparison.phrases import PhraseRow
 from pipeline.corpus.images import open_rgb
+from pipeline.evaluation.phrase_table import PhraseRow
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import CORRECT
 from pipeline.phrases.tables import load_phrases
@@ -44,14 +44,16 @@ def phrase_section(
         return None
     phrases = load_phrases(folder).phrases.set_index("phrase_id")
     names = [row.name for row in rows]
-    read = {name: _read(files[name], phrases) for name in names}
+    read = {name: _read_found(files[name], phrases) for name in names}
     best = max(rows, key=lambda row: row.figures["r1"]).name
-    chosen = _chosen(read[best])
-    hits, misses = ([_shown(caption, [*read.values()], shelf) for caption in ids] for ids in chosen)
+    chosen = _choose_captions(read[best])
+    hits, misses = (
+        [_caption_for_page(caption, [*read.values()], shelf) for caption in ids] for ids in chosen
+    )
     return {"names": names, "hits": hits, "misses": misses}
 
 
-def _read(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
+def _read_found(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
     """What a model found, a row per phrase: words, caption and image, boxes, overlap and rank."""
     rows = phrases.loc[file.ids].copy()
     for name in ("boxes", "truth"):
@@ -61,22 +63,24 @@ def _read(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _chosen(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
+def _choose_captions(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
     """Captions with two or more phrases: all found, and some missed, evenly spaced among them."""
     right = rows["overlap"] >= CORRECT
     marked = rows.assign(right=right, missed=(rows["rank"] > 0) & ~right)
     groups = marked.groupby("caption_id", sort=False)
     table = groups.agg(count=("right", "size"), right=("right", "all"), missed=("missed", "any"))
     several = table[table["count"] >= 2]
-    return _spaced(several[several["right"]]), _spaced(several[several["missed"]])
+    return _spaced_ids(several[several["right"]]), _spaced_ids(several[several["missed"]])
 
 
-def _spaced(table: pd.DataFrame) -> list[str]:
+def _spaced_ids(table: pd.DataFrame) -> list[str]:
     places = np.linspace(0, len(table) - 1, min(SHOWN, len(table))).round().astype(int)
     return [str(table.index[row]) for row in places]
 
 
-def _shown(caption: str, tables: Sequence[pd.DataFrame], shelf: CorpusLookup) -> dict[str, object]:
+def _caption_for_page(
+    caption: str, tables: Sequence[pd.DataFrame], shelf: CorpusLookup
+) -> dict[str, object]:
     """A caption for the page. best: by model the IoU of its best box of a phrase with the true one,
     found: whether it is right; pictures: data URIs, of the true boxes, then of each model's."""
     rows = [table[table["caption_id"] == caption][:MOST] for table in tables]

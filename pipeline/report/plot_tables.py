@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pipeline.evaluation.file import QueryRanks
-from pipeline.evaluation.findings import Separation
-from pipeline.evaluation.hubness import CLASSES, Hubness
+from pipeline.evaluation.findings import CLASSES, Hubness, Separation
+from pipeline.evaluation.rank_file import QueryRanks
+from pipeline.evaluation.truth import DIRECTIONS, Direction
 from pipeline.report.colours import shade
 from pipeline.report.curve_files import Curve
-from pipeline.scores.ranking import DIRECTIONS, Direction
 
 # Ranks at which recall is drawn; on a logarithmic axis more would not be told apart.
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)

@@ -45,10 +45,10 @@ def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
     for number, ((left, top, _, _), _) in numbered:
         corner = min(max(left, 0), width - 30), min(max(top, 0), height - 22)
         taken.append(free_place(corner, taken, 28, 21))
-        _tag(draw, number, taken[-1], font)
+        _draw_number(draw, number, taken[-1], font)
     draw.text((width + 14, 8), f"{_short(name)}: {len(labels)} regions", "black", font)
     for number, (_, text) in numbered:
-        _tag(draw, number, (width + 14, 8 + number * LINE), font)
+        _draw_number(draw, number, (width + 14, 8 + number * LINE), font)
         draw.text((width + 52, 8 + number * LINE), text or "no label", "black", font)
     return sheet
 
@@ -91,7 +91,7 @@ def _colour(number: int) -> str:
     return OKABE_ITO[(number - 1) % len(OKABE_ITO)]
 
 
-def _tag(draw: ImageDraw.ImageDraw, number: int, corner: Point, font: Font) -> None:
+def _draw_number(draw: ImageDraw.ImageDraw, number: int, corner: Point, font: Font) -> None:
     left, top = corner
     wide = 16 if number < 10 else 27
     draw.rectangle((left, top, left + wide, top + 20), "white", _colour(number), width=2)

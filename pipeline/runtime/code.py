@@ -53,7 +53,7 @@ class Sources:
     def __init__(self, root: Path = ROOT, memory: Path | None = None) -> None:
         self.root = root
         self.memory = memory
-        self._known = self._remembered()
+        self._known = self._read_memory()
         self._used: dict[str, Parsed] = {}
         self._by_file: dict[str, Parsed] = {}
 
@@ -77,10 +77,20 @@ class Sources:
                 queue += [new for module in self._read(file)[1] for new in self._files_of(module)]
         return sorted(files | {extra for file in files for extra in self._beside(file)})
 
-    def digest(self, file: str) -> str:
-        """16 hex digits of a source's code, or of another file's bytes."""
+    def digest(self, file: str, without: frozenset[str] = frozenset()) -> str:
+        """16 hex digits of a source's code, or of another file's bytes.
+
+        Args:
+            file: path from the root.
+            without: names of methods whose code does not count.
+
+        Returns:
+            The digits.
+        """
         if not file.endswith(".py"):
             return hashlib.sha256((self.root / file).read_bytes()).hexdigest()[:16]
+        if without:
+            return str(_parse((self.root / file).read_bytes(), without)[0])
         return str(self._read(file)[0])
 
     def remember(self) -> None:
@@ -88,7 +98,7 @@ class Sources:
         if self.memory is not None and self._used.keys() - self._known.keys():
             write_text(self.memory, json.dumps(self._used))
 
-    def _remembered(self) -> dict[str, Parsed]:
+    def _read_memory(self) -> dict[str, Parsed]:
         try:
             known = json.loads(self.memory.read_bytes()) if self.memory else {}
         except (OSError, ValueError):  # a memory is worth a second: without it all is parsed again
@@ -100,7 +110,7 @@ class Sources:
             try:
                 source = (self.root / file).read_bytes()
                 key = hashlib.sha256(file.encode() + b"\0" + source).hexdigest()
-                self._by_file[file] = self._known.get(key) or _parsed(source)
+                self._by_file[file] = self._known.get(key) or _parse(source)
             except OSError as error:
                 raise WorkbenchError(f"{file}: {error.strerror}") from None
             except (SyntaxError, ValueError) as error:
@@ -187,8 +197,11 @@ def _digest_of(root: Path, loaded: frozenset[str]) -> str:
 
 
 @cache
-def _parsed(source: bytes) -> Parsed:
+def _parse(source: bytes, without: frozenset[str] = frozenset()) -> Parsed:
     tree = ast.parse(source)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            node.body = [part for part in node.body if getattr(part, "name", None) not in without]
     modules: set[str] = set()
     form = repr(_form(tree, modules, words=True))
     return hashlib.sha256(form.encode()).hexdigest()[:16], sorted(modules)
@@ -203,7 +216,7 @@ def _form(node: object, modules: set[str], words: bool) -> object:
         return [form for form in forms if form is not None]
     if not isinstance(node, ast.AST):
         return repr(node)
-    if _says_nothing(node):
+    if _changes_nothing(node):
         return None
     if isinstance(node, ast.Constant):
         return repr(node.value) if words or not isinstance(node.value, str) else ""
@@ -223,7 +236,7 @@ def _form(node: object, modules: set[str], words: bool) -> object:
     ]
 
 
-def _says_nothing(node: ast.AST) -> bool:
+def _changes_nothing(node: ast.AST) -> bool:
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")

@@ -51,7 +51,7 @@ def to_workbench_error(
         return WorkbenchError(f"while reading or writing: {reason}", HINTS.get(number, ""))
     text = f"{named}: {reason}"
     if number in FULL:
-        folder = _existing(Path(os.fsdecode(named)))
+        folder = _existing_folder(Path(os.fsdecode(named)))
         wanted = f"{needed:,} bytes needed, " if needed else ""
         text += f": {wanted}{free_bytes(folder):,} free in {folder}"
     return WorkbenchError(text, HINTS.get(number, ""))
@@ -93,7 +93,7 @@ def require_room(target: Path, needed: int) -> None:
     Raises:
         WorkbenchError: fewer bytes are free.
     """
-    folder = _existing(target)
+    folder = _existing_folder(target)
     free = free_bytes(folder)
     if free < needed:
         raise WorkbenchError(
@@ -108,5 +108,5 @@ def free_bytes(folder: Path) -> int:
     return stats.f_bavail * stats.f_frsize
 
 
-def _existing(path: Path) -> Path:
+def _existing_folder(path: Path) -> Path:
     return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())

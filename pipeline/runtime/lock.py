@@ -60,7 +60,7 @@ def hold_lock(path: Path, what: str, harm: str = "would write the same files") -
         WorkbenchError: another process holds the lock.
     """
     with translating_write_errors(path):
-        handle = _locked(path, what, harm)
+        handle = _open_locked(path, what, harm)
         handle.truncate(0)
         handle.write(f"{os.getpid()}\n")
         handle.flush()
@@ -73,12 +73,12 @@ def hold_lock(path: Path, what: str, harm: str = "would write the same files") -
                 path.parent.rmdir()
 
 
-def _locked(path: Path, what: str, harm: str) -> IO[str]:
+def _open_locked(path: Path, what: str, harm: str) -> IO[str]:
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = open(path, "a+")  # noqa: SIM115 - closing it frees the lock
-            _take(handle, what, harm)
+            _lock_or_refuse(handle, what, harm)
             if os.path.samestat(os.fstat(handle.fileno()), os.stat(path)):
                 return handle
             handle.close()  # of a process that ended just now, and took its file away
@@ -86,7 +86,7 @@ def _locked(path: Path, what: str, harm: str) -> IO[str]:
             continue
 
 
-def _take(handle: IO[str], what: str, harm: str) -> None:
+def _lock_or_refuse(handle: IO[str], what: str, harm: str) -> None:
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

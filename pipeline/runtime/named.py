@@ -57,7 +57,7 @@ def link_files(folder: Path, files: Mapping[str, str]) -> None:
     for key, path in files.items():
         for inside in _files_in(key, path):
             link = folder / key / inside
-            wanted[link] = _target(Path(path, inside), link)
+            wanted[link] = _link_target(Path(path, inside), link)
     for root, folders, names in os.walk(folder, topdown=False):
         for name in names:
             link = Path(root, name)
@@ -82,14 +82,14 @@ def named_digests(files: Mapping[str, str], memory: Path) -> dict[str, str]:
     Returns:
         SHA-256 by dotted key, hex.
     """
-    known = _remembered(memory)
+    known = _read_memory(memory)
     used: Memory = {}
     found: dict[str, str] = {}
     for key, path in files.items():
         lines = []
         for inside in _files_in(key, path):
             file = os.path.abspath(os.path.join(path, inside))
-            used[file] = _entry(key, file, used.get(file, known.get(file, [])))
+            used[file] = _memory_of_file(key, file, used.get(file, known.get(file, [])))
             found[key] = str(used[file][-1])
             lines.append(f"{inside} {found[key]}\n")
         if os.path.isdir(path):
@@ -120,14 +120,14 @@ def _files_in(key: str, path: str) -> list[str]:
     return sorted(found)
 
 
-def _target(path: Path, link: Path) -> str:
+def _link_target(path: Path, link: Path) -> str:
     """Where a link points: an absolute path stays one, others move with the repository."""
     if path.is_absolute():
         return str(path)
     return os.path.relpath(path.absolute(), os.path.realpath(link.parent))
 
 
-def _remembered(memory: Path) -> Memory:
+def _read_memory(memory: Path) -> Memory:
     try:
         known = json.loads(memory.read_bytes())
     except (OSError, ValueError):  # without it all is read again
@@ -135,7 +135,7 @@ def _remembered(memory: Path) -> Memory:
     return known if isinstance(known, dict) else {}
 
 
-def _entry(key: str, path: str, before: list[int | str]) -> list[int | str]:
+def _memory_of_file(key: str, path: str, before: list[int | str]) -> list[int | str]:
     """What the memory keeps of a file: as before, where size and time are those of then."""
     status = os.stat(path)
     signs = [status.st_size, status.st_mtime_ns, status.st_ino]

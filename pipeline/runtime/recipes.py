@@ -110,10 +110,10 @@ def with_recipe(
             "params.yaml was left as it is",
         )
     text = rewritten_yaml(params.read_bytes().decode("utf-8"), values, str(params))
-    return text, list(_differences(before, values))
+    return text, list(_change_lines(before, values))
 
 
-def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = "") -> Iterator[str]:
+def _change_lines(before: dict[Any, Any], after: dict[Any, Any], prefix: str = "") -> Iterator[str]:
     for key in [*after, *(key for key in before if key not in after)]:
         name = f"{prefix}{key}"
         old = before.get(key, ...)
@@ -122,7 +122,7 @@ def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = ""
             old = dict(enumerate(old))
             new = dict(enumerate(new))
         if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new, f"{name}.")
+            yield from _change_lines(old, new, f"{name}.")
         elif old != new:
             yield f"{name}: {value_text(old)} -> {value_text(new)}"
 

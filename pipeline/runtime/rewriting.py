@@ -4,7 +4,7 @@ New lines have the form of DVC's writer, so that a later `dvc exp run -S` change
 """
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
 
@@ -50,7 +50,7 @@ def rewritten_yaml(text: str, values: Values, where: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.splitlines()
     if document.fa.flow_style():
-        lines = _dumped(values)
+        lines = _dump_lines(values)
     else:
         keys = _Document(lines, sorted(_places(document)))
         edits = sorted(keys.edits(document, before, values), key=lambda edit: edit[:3])
@@ -80,11 +80,11 @@ class _Document:
         first, column = min((line, column) for line, column, *_ in positions.values())
         for name in [*after, *(name for name in positions if name not in after)]:
             if name not in before:
-                at = self._end(*positions[last][:2]) if last else self._start(first)
-                yield Edit(at, -column, at, _inserted(name, after[name], column))
+                at = self._end(positions[last]) if last else self._start(first)
+                yield Edit(at, -column, at, _inserted_lines(name, after[name], column))
             elif name in positions:
                 line = positions[name][0]
-                end = self._end(*positions[name][:2])
+                end = self._end(positions[name])
                 if name not in after:
                     yield Edit(self._start(line, blank=True), -column, end, [])
                     continue
@@ -92,7 +92,7 @@ class _Document:
                 if _is_block(node[name]) and isinstance(after[name], Mapping) and after[name]:
                     yield from self.edits(node[name], before[name], after[name])
                 elif before[name] != after[name]:
-                    lines = _replaced(name, before[name], after[name], column)
+                    lines = _replaced_lines(name, before[name], after[name], column)
                     yield Edit(line, -column, end, [lines[0] + _comment(node, name), *lines[1:]])
 
     def _start(self, line: int, blank: bool = False) -> int:
@@ -103,8 +103,10 @@ class _Document:
             line -= 1
         return line
 
-    def _end(self, line: int, column: int) -> int:
-        """The line after the last one of a key's value; comments that follow are not its own."""
+    def _end(self, position: Sequence[int]) -> int:
+        """The line after the last one of the value of a key that stands at a line and column;
+        comments that follow are not its own."""
+        line, column, *_ = position
         later = (at for at, indent in self.places if at > line and indent <= column)
         end = next(later, len(self.lines))
         while end - 1 > line and self.lines[end - 1].lstrip()[:1] in ("", "#"):
@@ -131,12 +133,12 @@ def _comment(node: CommentedMap, name: str) -> str:
     return f"  {line}" if line.startswith("#") else ""
 
 
-def _inserted(name: str, value: object, column: int) -> list[str]:
+def _inserted_lines(name: str, value: object, column: int) -> list[str]:
     is_section = not column and isinstance(value, Mapping) and value
     return [""] * bool(is_section) + _indented({name: value}, column)
 
 
-def _replaced(name: str, before: object, after: object, column: int) -> list[str]:
+def _replaced_lines(name: str, before: object, after: object, column: int) -> list[str]:
     if isinstance(before, Mapping) and before:  # it stood in braces
         lines = _indented(CommentedMap({name: _in_braces(after)}), column)
         if len(lines[0]) <= WIDTH:
@@ -145,10 +147,10 @@ def _replaced(name: str, before: object, after: object, column: int) -> list[str
 
 
 def _indented(mapping: Mapping[str, object], column: int) -> list[str]:
-    return [" " * column + line for line in _dumped(mapping)]
+    return [" " * column + line for line in _dump_lines(mapping)]
 
 
-def _dumped(mapping: Mapping[str, object]) -> list[str]:
+def _dump_lines(mapping: Mapping[str, object]) -> list[str]:
     text = io.StringIO()
     _round_trip().dump(mapping, text)
     return text.getvalue().splitlines()

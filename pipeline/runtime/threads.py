@@ -54,11 +54,11 @@ def allowed_processors(
         # inside a container its own group is the root of the mount, whatever the path says
         for folder in {inner, inner / path.lstrip("/")}:
             if all((folder / name).is_file() for name in names):
-                numbers += _quota(" ".join((folder / name).read_text() for name in names))
+                numbers += _quota_of(" ".join((folder / name).read_text() for name in names))
     return min(numbers)
 
 
-def _quota(text: str) -> list[float]:
+def _quota_of(text: str) -> list[float]:
     """The processors of `quota period` in microseconds; none where there is no limit."""
     quota, period = text.split()[:2]
     return [float(quota) / float(period)] if quota not in ("max", "-1") else []

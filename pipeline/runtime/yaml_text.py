@@ -44,7 +44,7 @@ def plain_yaml(text: str, where: str, hint: str = "") -> Any:
             f"{where}: {len(text):,} characters; allowed are {MAX_CHARACTERS:,}", hint
         )
     try:
-        return deepcopy(_parsed(text))
+        return deepcopy(_parse(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark
         line = f", line {mark.line + 1}" if mark else ""
@@ -54,25 +54,25 @@ def plain_yaml(text: str, where: str, hint: str = "") -> Any:
 
 
 @lru_cache(maxsize=16)  # a command reads dvc.yaml up to ten times, at 70 ms each
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     yaml = YAML(typ="safe", pure=True)
     depth = 0
     for bracket in re.findall(r"[][{}]", text):
         depth = max(depth + (1 if bracket in "[{" else -1), 0)
         if depth > MAX_OPEN:
             raise ValueError(f"more than {MAX_OPEN} brackets are open at once")
-    if "*" in text and _count(yaml.compose(text), {}) > MAX_VALUES:
+    if "*" in text and _count_values(yaml.compose(text), {}) > MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES:,} keys and values, aliases unfolded")
     return yaml.load(text)
 
 
-def _count(node: Node, sizes: dict[int, float]) -> float:
+def _count_values(node: Node, sizes: dict[int, float]) -> float:
     """Values that a node unfolds to, infinite for one that stands in itself; sizes: by its id."""
     if id(node) not in sizes:
         sizes[id(node)] = math.inf
         parts = [] if isinstance(node, ScalarNode) else node.value
         pairs = (part if isinstance(part, tuple) else (part,) for part in parts)
-        sizes[id(node)] = 1 + sum(_count(inner, sizes) for pair in pairs for inner in pair)
+        sizes[id(node)] = 1 + sum(_count_values(inner, sizes) for pair in pairs for inner in pair)
     return sizes[id(node)]
 
 

@@ -1,4 +1,9 @@
-"""Indexes of a score file's embeddings on the disk, with what says that they belong to it.
+"""Approximate indexes of a score file's embeddings: built by faiss, the same every time, and kept
+on the disk with what says that they belong to it.
+
+Both kinds find vectors of large inner products. A graph (HNSW) keeps the vectors themselves, lists
+of codes (IVF-PQ) a few bytes of each; what either finds is scored exactly by the stored embeddings
+afterwards. faiss is an extra, which exact search does without.
 
 A folder holds a file of faiss for the images and one for the captions of each split, and
 index.json, written last: what they were built from and with, their digests, and their recall
@@ -6,26 +11,28 @@ against exact search. Ids and vectors are those of the score file, whose digests
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import fingerprint, sha256_file, write_json
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import atomic_path, fingerprint, sha256_file, write_json
+from pipeline.runtime.process import Progress
 from pipeline.runtime.text import Values
-from pipeline.search.approximate import (
-    build_index,
-    import_faiss,
-    least_vectors,
-    open_index,
-    write_index,
-)
-from pipeline.search.index import KINDS, SHORTLIST, Index, read_index, top_rows
-from pipeline.search.params import SearchConfig
+from pipeline.search.index import KINDS, SHORTLIST, Index, Nearest, read_index, top_rows
+from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
 from pipeline.storage.groups import GroupFile
 
+Parameters = HNSWConfig | IVFPQConfig
+
+CODE_BITS = 8  # of each byte of a code
+CODES = 1 << CODE_BITS  # centres of each, which have to be learnt from as many vectors
+POINTS_PER_LIST = 64  # vectors that k-means learns a list's centre from; faiss asks for 39 to 256
+ADDED = 1 << 14  # vectors between two lines of progress
 INDEX_FILE = "index.json"
 FORMAT = 1
 QUERIES = 1000  # recall is measured with, at most
@@ -53,45 +60,27 @@ def write_indexes(
     Raises:
         WorkbenchError: the scores are another model's, or every set has too few vectors.
     """
-    from threadpoolctl import threadpool_limits
-
     file = GroupFile(scores)
     parameters = settings.parameters
     if file.attributes.get("model") != model:
         raise WorkbenchError(f"{scores}: not scores of {model}")
     made_from = {name: str(file.attributes.get(name, "")) for name in MADE_FROM}
-    (folder / INDEX_FILE).unlink(
-        missing_ok=True
-    )  # an earlier build's would describe half of this one
-    parts = list[Values]()
-    exact = list[str]()
+    (folder / INDEX_FILE).unlink(missing_ok=True)  # an earlier one would describe half of this
+    parts: list[Values] = []
+    exact: list[str] = []
     for split in sorted(file.layouts):
         weights = made_from["checkpoint_sha256"]
         sides = {kind: read_index(scores, split, kind, weights) for kind in KINDS}
         for kind, other in zip(KINDS, reversed(KINDS), strict=True):
-            name = f"{split}_{kind}"
-            side = sides[kind]
-            if len(side.ids) < least_vectors(parameters):
-                exact.append(name)
+            if len(sides[kind].ids) < least_vectors(parameters):
+                exact.append(f"{split}_{kind}")
                 continue
-            path = folder / f"{name}.faiss"
-            number, width = side.embeddings.shape
-            write_index(build_index(side.embeddings, parameters, seed), path)
-            index = replace(side, nearest=open_index(path, parameters))
-            others = sides[other].embeddings  # some of which recall is measured with
-            count = min(len(others), QUERIES)
-            rows = np.random.default_rng(seed).choice(len(others), count, replace=False)
-            queries = others[np.sort(rows)]
-            with threadpool_limits(limits=1):
-                at_1, at_10 = measure_recalls(index, queries, [1, 10])
-            part = {
-                "split": split,
-                "kind": kind,
-                **digests_of_rows(file, split, kind),
-                "number": number,
-            }
-            part |= {"width": width, "sha256": sha256_file(path), "queries": len(queries)}
-            parts.append(part | {"recall_at_1": round(at_1, 4), "recall_at_10": round(at_10, 4)})
+            path = folder / f"{split}_{kind}.faiss"
+            others = sides[other].embeddings
+            built = _build_part(path, sides[kind], others, parameters, seed)
+            parts.append(
+                {"split": split, "kind": kind} | digests_of_rows(file, split, kind) | built
+            )
     if not parts:
         least = f"{settings.index} needs {least_vectors(parameters):,} vectors"
         raise WorkbenchError(
@@ -112,6 +101,30 @@ def write_indexes(
     }
     write_json(folder / INDEX_FILE, content | {"sha256": fingerprint(**content)})
     return content
+
+
+def _build_part(
+    path: Path, side: Index, others: np.ndarray, parameters: Parameters, seed: int
+) -> Values:
+    """Write the index of one set of vectors, and measure its recall with some of the others."""
+    from threadpoolctl import threadpool_limits
+
+    write_index(build_index(side.embeddings, parameters, seed), path)
+    index = replace(side, nearest=open_index(path, parameters))
+    count = min(len(others), QUERIES)
+    rows = np.random.default_rng(seed).choice(len(others), count, replace=False)
+    queries = others[np.sort(rows)]
+    with threadpool_limits(limits=1):
+        at_1, at_10 = measure_recalls(index, queries, [1, 10])
+    number, width = side.embeddings.shape
+    return {
+        "number": number,
+        "width": width,
+        "sha256": sha256_file(path),
+        "queries": count,
+        "recall_at_1": round(at_1, 4),
+        "recall_at_10": round(at_10, 4),
+    }
 
 
 def measure_recalls(
@@ -220,3 +233,110 @@ class BuiltIndexes:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise WorkbenchError(f"{path}: damaged: {error}", self.remedy) from None
         return content
+
+
+def import_faiss() -> Any:
+    """The module faiss; WorkbenchError where it is not installed."""
+    try:
+        import faiss
+    except ImportError:
+        raise WorkbenchError(
+            "faiss is not installed, and search.index is not flat",
+            "pip install --editable '.[search]'",
+        ) from None
+    return faiss
+
+
+def least_vectors(parameters: Parameters) -> int:
+    """The number of vectors that an index is built from at least."""
+    if isinstance(parameters, HNSWConfig):
+        return 1
+    return max(CODES, parameters.lists or 0)
+
+
+def build_index(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
+    """A faiss index of inner products, built by one thread: equal vectors give equal bytes.
+
+    Args:
+        vectors: (N, K) float32, N at least `needed(parameters)`.
+        parameters: of the kind of index.
+        seed: of the graph's levels, or of k-means.
+
+    Returns:
+        The index of faiss.
+    """
+    from threadpoolctl import threadpool_limits
+
+    faiss = import_faiss()
+    number, width = vectors.shape
+    # several insert into a graph in an order of their own
+    with threadpool_limits(limits=1):
+        if isinstance(parameters, HNSWConfig):
+            index = faiss.IndexHNSWFlat(width, parameters.m, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.rng = faiss.RandomGenerator(seed)
+            index.hnsw.efConstruction = parameters.ef_construction
+        else:
+            index = _trained(faiss, vectors, parameters, seed)
+        with Progress("index", number, "vectors") as progress:
+            for start in range(0, number, ADDED):
+                index.add(vectors[start : start + ADDED])
+                progress.update(min(ADDED, number - start))
+    return index
+
+
+def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int) -> Any:
+    number, width = vectors.shape
+    code = parameters.code_bytes
+    if width % code:
+        allowed = [str(n) for n in range(1, width + 1) if width % n == 0]
+        raise WorkbenchError(
+            f"search.ivf_pq.code_bytes = {code}: must divide the width of the embeddings, {width}",
+            f"set it to one of {listing(allowed)}",
+        )
+    lists = parameters.lists or round(math.sqrt(number))
+    quantiser = faiss.IndexFlatIP(width)
+    metric = faiss.METRIC_INNER_PRODUCT
+    index = faiss.IndexIVFPQ(quantiser, width, lists, code, CODE_BITS, metric)
+    for clustering in (index.cp, index.pq.cp):
+        clustering.seed = seed % (1 << 31)  # a C int
+        clustering.min_points_per_centroid = 1  # no warning of a small corpus
+    index.cp.max_points_per_centroid = POINTS_PER_LIST
+    index.train(vectors)
+    return index
+
+
+def write_index(index: Any, path: Path) -> None:
+    """Write an index atomically.
+
+    Args:
+        index: of faiss.
+        path: the file.
+    """
+    faiss = import_faiss()
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        # Python's own write: what the disk refuses is an OSError, not faiss's text
+        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+
+
+def open_index(path: Path, parameters: Parameters) -> Nearest:
+    """An index that was written, memory-mapped, as a function that finds the nearest.
+
+    Args:
+        path: the file.
+        parameters: how far it searches.
+
+    Returns:
+        From vectors (Q, K) and a count to rows (Q, count), -1 where fewer were found.
+    """
+    faiss = import_faiss()
+    index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    if isinstance(parameters, HNSWConfig):
+        index.hnsw.efSearch = parameters.ef_search
+    else:
+        index.nprobe = parameters.probes
+
+    def nearest(vectors: np.ndarray, count: int) -> np.ndarray:
+        rows: np.ndarray = index.search(vectors, min(count, index.ntotal))[1]
+        return rows
+
+    return nearest

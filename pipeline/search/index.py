@@ -1,5 +1,5 @@
 """Searching an indexed corpus: the embeddings of a split in a score file nearest to that of a
-query, best first. A model of pairs scores the rows that `best` chose by vectors again."""
+query, best first. A model of pairs scores the rows that vectors chose again."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -199,8 +199,8 @@ def find_hits(
         pictures = names
         texts = catalogue.first_captions.reindex(names, fill_value="").tolist()
     paths = catalogue.rows("image", pictures)["path"].tolist()
-    columns = zip(scores[rows].tolist(), names, texts, paths, strict=True)
-    return [Hit(rank, *values) for rank, values in enumerate(columns, start=1)]
+    ranks = range(1, len(names) + 1)
+    return list(map(Hit, ranks, scores[rows].tolist(), names, texts, paths))
 
 
 def hit_lines(hits: Sequence[Hit]) -> Iterator[str]:

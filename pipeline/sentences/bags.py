@@ -21,8 +21,19 @@ class Bags:
     lengths: np.ndarray  # (M,) int64, how many rows a caption has, possibly none
 
 
-def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
-    """The bags of M captions; words that `index` (word to row) does not have are left out."""
+def bags_of(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
+    """Look up the words of captions.
+
+    Args:
+        captions: M lists of words.
+        index: row of the table by word; words that it does not have are left out.
+
+    Returns:
+        The bags of the captions.
+
+    Raises:
+        ValueError: for captions that are strings.
+    """
     if isinstance(captions, str) or any(isinstance(caption, str) for caption in captions):
         raise ValueError("captions must be lists of words, not strings")
     lengths = np.fromiter(map(len, captions), np.int64, len(captions))
@@ -35,14 +46,33 @@ def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
 
 
 def add_rows(table: torch.Tensor, bags: Bags) -> torch.Tensor:
-    """Sum of every bag's rows of `table` (V, D): (M, D), zeros for an empty bag."""
+    """Add the rows of every bag, in their order.
+
+    Args:
+        table: (V, D) float32.
+        bags: of M captions.
+
+    Returns:
+        (M, D), zeros for an empty bag.
+    """
     return functional.embedding_bag(
         torch.from_numpy(bags.rows), table, torch.from_numpy(bags.starts), mode="sum"
     )
 
 
 def index_words(words: Sequence[str], vectors: np.ndarray) -> dict[str, int]:
-    """Word to row of `vectors` (V, D); WorkbenchError where a value is not finite."""
+    """The rows of words in a table of their vectors.
+
+    Args:
+        words: V different words.
+        vectors: (V, D).
+
+    Returns:
+        Row by word.
+
+    Raises:
+        WorkbenchError: where a value is not finite.
+    """
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         named = listing(words[row] for row in bad.tolist())

@@ -1,42 +1,50 @@
-"""A fitted sentence encoder as one thing: an encoding, a projection behind it, and their file,
-which holds all that a new sentence needs to be encoded as those of the corpus were."""
+"""Sentence encoders: how captions become vectors of fixed width, and how a new text becomes one.
+
+An encoder is an `Encoding` (a file of pipeline.sentences.encodings) and, where one is asked for, a
+projection of its vectors on their principal components. `fit_encoder` fits one on the training
+captions, its `write` and `read_encoder` keep it in a file with all that a new sentence needs to be
+encoded as those of the corpus were, and `encoder_job` makes the feature file of all captions.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 from pandas import DataFrame
 
-from pipeline.corpus.tables import in_split
-from pipeline.embeddings import IMPORTED
+from pipeline.corpus.tables import captions_digest, in_split
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
-from pipeline.runtime.process import say
+from pipeline.runtime.process import Progress, say
 from pipeline.sentences.encodings import ENCODINGS
 from pipeline.sentences.params import SentencesConfig
 from pipeline.sentences.state import Material, State
 from pipeline.statistics.projection import Projection, fit_projection
-from pipeline.storage.features import FeatureFile
+from pipeline.storage.features import IMPORTED, FeatureFile, FeatureWriter
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.hdf5 import damaged
+from pipeline.storage.shards import FeatureJob
 
 BLOCK = 256  # captions encoded at once; fixed, since sums of floats depend on it
 
 # What encodings were seen to raise when they are restored from parts that do not fit each other.
 MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
-Captions = Sequence[Sequence[str]]
+Captions = Sequence[Sequence[str]]  # lists of words
 
 
 class Encoding(Protocol):
-    """What turns captions into vectors of `dim` numbers. One whose settings name files or programs
-    has, too, `depends_on(settings)`: what of them its vectors depend on, JSON-able, files told by
-    their content. For others it is the settings. One that is a network has `layer`, what its
-    vectors are in one line, `block` in place of BLOCK, `to(device)`, and `cut(captions)`: how many
-    of M it reads in part."""
+    """What turns captions into vectors of `dim` numbers.
+
+    Some have more. One whose settings name files or programs has `depends_on(settings)`: what of
+    them its vectors depend on, JSON-able, files told by their content; for others it is the
+    settings. One that is a network has `layer`, what its vectors are in one line, `block` in place
+    of BLOCK, `to(device)`, and `cut(captions)`: how many of M it reads in part.
+    """
 
     dim: int
 
@@ -46,7 +54,15 @@ class Encoding(Protocol):
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoding whose state this is; wordnet: folder of its files, None to look for them."""
+        """The encoding that has a state.
+
+        Args:
+            state: what `state` gave.
+            wordnet: folder of WordNet's files, None to look for them.
+
+        Returns:
+            An encoding that gives the same bytes.
+        """
 
     def known(self, captions: Captions) -> np.ndarray:
         """How many words of each of M captions it knows, (M,) int64."""
@@ -81,7 +97,15 @@ class SentenceEncoder:
 
     @property
     def dim(self) -> int:
+        """Values of a vector."""
         return len(self.projection.components) if self.projection else self.encoding.dim
+
+    @property
+    def layer(self) -> str:
+        """What is done behind the encoding, or where its vectors stand in a network."""
+        if self.projection is not None:
+            return f"pca {self.dim}"
+        return str(getattr(self.encoding, "layer", "none"))
 
     def encode(self, captions: Captions) -> np.ndarray:
         """Vectors (M, dim) float32 of M lists of words; zeros where no word is known. Equal
@@ -99,17 +123,10 @@ class SentenceEncoder:
         getattr(self.encoding, "to")(device)  # noqa: B009
 
     def too_long(self, captions: Captions) -> list[str]:
-        """A line where some of the captions are longer than the encoding reads."""
+        """A line where some of M captions are longer than the encoding reads."""
         cut = self.encoding.cut(captions) if hasattr(self.encoding, "cut") else 0
         remark = f"{cut:,} of {len(captions):,} texts are longer than the network reads"
         return [f"{remark}; their ends are cut"] if cut else []
-
-    @property
-    def layer(self) -> str:
-        """What is done behind the encoding, or where its vectors stand in a network."""
-        if self.projection is not None:
-            return f"pca {self.dim}"
-        return str(getattr(self.encoding, "layer", "none"))
 
     def write(self, path: Path) -> None:
         """Write the encoder atomically; the same encoder gives the same bytes."""
@@ -118,16 +135,26 @@ class SentenceEncoder:
         if state.words:
             groups["words"] = {"words": state.words}
         if self.projection is not None:
-            groups["projection"] = vars(self.projection) | {
-                "total": np.array([self.projection.total])
-            }
+            total = np.array([self.projection.total])
+            groups["projection"] = vars(self.projection) | {"total": total}
         settings = json.dumps(state.settings, sort_keys=True)
         write_groups(path, groups, {"encoding": self.name, "settings": settings})
 
 
 def read_encoder(path: Path, wordnet: Path | None = None) -> SentenceEncoder:
-    """Read what `SentenceEncoder.write` wrote; WorkbenchError for a damaged file and for another
-    lemmatiser than the one it was fitted with."""
+    """Read what `SentenceEncoder.write` wrote.
+
+    Args:
+        path: of the file.
+        wordnet: folder of WordNet's files, None to look for them; only tf-idf reads them.
+
+    Returns:
+        An encoder that gives the same bytes as the one that was written.
+
+    Raises:
+        WorkbenchError: for a damaged file, and for another lemmatiser than the one it was fitted
+            with.
+    """
     file = GroupFile(path)
     try:
         settings = json.loads(str(file.attributes["settings"]))
@@ -146,8 +173,20 @@ def read_encoder(path: Path, wordnet: Path | None = None) -> SentenceEncoder:
 
 
 def encoder_of(sentences: FeatureFile, path: Path, wordnet: Path | None) -> SentenceEncoder:
-    """The encoder that made the vectors of a file; wordnet: as in read_encoder. WorkbenchError
-    where there is none, or another."""
+    """The encoder that made the vectors of a feature file.
+
+    Args:
+        sentences: the feature file.
+        path: of the encoder.
+        wordnet: folder of WordNet's files, None to look for them.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        WorkbenchError: where the vectors were made elsewhere, and where the encoder is missing or
+            another.
+    """
     if str(sentences.attributes.get("model")).startswith(IMPORTED):
         raise WorkbenchError(
             f"{sentences.path}: its vectors come from a file (sentences.encoding: file): there is "
@@ -165,23 +204,48 @@ def encoder_of(sentences: FeatureFile, path: Path, wordnet: Path | None) -> Sent
 def fit_encoder(
     settings: SentencesConfig, vocabulary: Path, table: DataFrame, seed: int
 ) -> SentenceEncoder:
-    """The encoder asked for, fitted on the training captions of the corpus's table. vocabulary:
-    folder of the words and their vectors."""
+    """Fit the encoder that is asked for on the training captions.
+
+    Args:
+        settings: the section sentences.
+        vocabulary: folder of the words and their vectors.
+        table: of all captions, whose split `train` is the training set.
+        seed: of mixtures and independent components.
+
+    Returns:
+        The fitted encoder.
+
+    Raises:
+        WorkbenchError: for captions without a known word where `unknown` is error, and for more
+            components of a projection than there can be.
+    """
     name = settings.encoding
     section = getattr(settings, name, None)
     training = list(in_split(table, "train")["tokens"])
     encoding: Encoding = ENCODINGS.load(name).fit(Material(section, training, vocabulary, seed))
     encoder = SentenceEncoder(name, encoding, None)
     check_known(list(table["caption_id"]), list(table["tokens"]), encoder, settings.unknown)
-    kept, key = getattr(section, "pca", None), f"sentences.{name}.pca"
-    return replace(encoder, projection=project(encoding, training, kept, key)) if kept else encoder
+    components = getattr(section, "pca", None)
+    if not components:
+        return encoder
+    key = f"sentences.{name}.pca"
+    return replace(encoder, projection=project(encoding, training, components, key))
 
 
 def check_known(
     ids: Sequence[str], captions: Captions, encoder: SentenceEncoder, unknown: str
 ) -> None:
-    """Say how many of M captions are cut, and how many have no known word (their vectors are zero),
-    or raise WorkbenchError where `unknown` is error."""
+    """Say how many captions are cut, and how many have no known word: their vectors are zero.
+
+    Args:
+        ids: names of M captions.
+        captions: M lists of words.
+        encoder: that is to encode them.
+        unknown: sentences.unknown, zero or error.
+
+    Raises:
+        WorkbenchError: where `unknown` is error and a caption has no known word.
+    """
     for line in encoder.too_long(captions):
         say(line)
     known = encoder.encoding.known(captions)
@@ -199,11 +263,23 @@ def check_known(
 
 
 def project(encoding: Encoding, captions: Captions, components: int, key: str) -> Projection:
-    """Fit a projection to the vectors of those captions that have a known word. key: the parameter
-    that asks for so many components, for messages."""
-    usable = [
-        words for words, known in zip(captions, encoding.known(captions), strict=True) if known
-    ]
+    """Fit a projection to the vectors of those captions that have a known word.
+
+    Args:
+        encoding: that makes the vectors.
+        captions: M lists of words.
+        components: P, how many principal components are kept.
+        key: of params.yaml that asks for so many, for messages.
+
+    Returns:
+        The projection from `encoding.dim` to P values.
+
+    Raises:
+        WorkbenchError: for more components than captions and dimensions allow, and for captions
+            that all have the same vector.
+    """
+    is_known = encoding.known(captions) > 0
+    usable = [words for words, known in zip(captions, is_known, strict=True) if known]
     most = max(0, min(len(usable) - 1, encoding.dim))
     if components > most:
         raise WorkbenchError(
@@ -216,17 +292,82 @@ def project(encoding: Encoding, captions: Captions, components: int, key: str) -
 
 
 def blocks(captions: Captions, size: int = BLOCK) -> Iterator[tuple[int, Captions]]:
-    """Runs of `size` captions, each with the row of its first."""
+    """Captions in blocks, as they are encoded.
+
+    Args:
+        captions: M lists of words.
+        size: captions of a block; the last has what is left.
+
+    Yields:
+        The row of a block's first caption, and the block.
+    """
     for start in range(0, len(captions), size):
         yield start, captions[start : start + size]
 
 
-def chosen_settings(settings: SentencesConfig) -> dict[str, Any]:
-    """What of the section the vectors depend on; files are told by their content, not their
-    path."""
+def chosen_settings(settings: SentencesConfig) -> dict[str, object]:
+    """What of the section the vectors depend on, JSON-able; files are told by their content, not
+    their path."""
     name = settings.encoding
     section = getattr(settings, name, None)
     depends_on = getattr(ENCODINGS.load(name), "depends_on", None)
     if section is None:
         return {"encoding": name}
     return {"encoding": name, name: depends_on(section) if depends_on else section.model_dump()}
+
+
+def encoder_job(
+    fitted: Path, wordnet: Path | None, captions: DataFrame, settings: str, machine: list[object]
+) -> tuple[FeatureJob, SentenceEncoder]:
+    """The job that makes the vectors of all captions, and the encoder that makes them.
+
+    Args:
+        fitted: file of the encoder; a continued run computes with the very same numbers.
+        wordnet: folder of WordNet's files, None to look for them.
+        captions: table of M captions.
+        settings: what of params.yaml the vectors depend on, as JSON.
+        machine: what else they depend on, JSON-able.
+
+    Returns:
+        The job that writes (M, dim) float16, and the encoder.
+
+    Raises:
+        WorkbenchError: for a damaged file of the encoder, and for another lemmatiser.
+    """
+    encoder = read_encoder(fitted, wordnet)
+    attributes: dict[str, str | int | float] = {
+        "params": settings,
+        "corpus_sha256": captions_digest(captions),
+        "model": encoder.name,
+        "weights_sha256": sha256_file(fitted),
+        "layer": encoder.layer,
+    }
+    job = FeatureJob(
+        ids=captions["caption_id"].tolist(),
+        datasets={"features": ((encoder.dim,), "float16")},
+        attributes=attributes,
+        machine=machine,
+        fill=partial(encode_missing, encoder, list(captions["tokens"])),
+    )
+    return job, encoder
+
+
+def encode_missing(encoder: SentenceEncoder, captions: Captions, writer: FeatureWriter) -> None:
+    """Write the rows of those blocks of captions that miss any.
+
+    Args:
+        encoder: that makes the vectors.
+        captions: M lists of words.
+        writer: of a feature file of M rows.
+
+    Raises:
+        WorkbenchError: for vectors that float16 cannot hold.
+    """
+    missing = writer.missing
+    done = len(captions) - len(missing)
+    with Progress("sentences", len(captions), "captions", done) as progress:
+        for start, block in blocks(captions, encoder.block):
+            rows = np.arange(start, start + len(block))
+            if np.isin(rows, missing).any():
+                writer.write(rows, features=encoder.encode(block))
+                progress.update(len(block))

@@ -18,7 +18,7 @@ import torch
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
-from pipeline.sentences.bags import Bags, add_rows, gather, index_words
+from pipeline.sentences.bags import Bags, add_rows, bags_of, index_words
 from pipeline.sentences.mixtures import Mixture
 from pipeline.sentences.state import State
 
@@ -34,8 +34,13 @@ _TINY = torch.finfo(torch.float32).tiny
 class FisherVector:
     """Fisher vectors over a mixture of word vectors, [K x C first order | K x C second order].
 
-    vectors: (V, C) of V different words, in the space the mixture was fitted in. Holds a table of
-    2PC float32, P at most V K. WorkbenchError for values that are not finite.
+    Args:
+        words: V different words.
+        vectors: (V, C) of the words, in the space the mixture was fitted in.
+        mixture: of K centres. A table of 2PC float32 is held, P at most V K.
+
+    Raises:
+        WorkbenchError: for values that are not finite.
     """
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray, mixture: Mixture) -> None:
@@ -47,14 +52,14 @@ class FisherVector:
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """How many words of each of M captions have a vector, (M,) int64."""
-        return gather(captions, self._index).lengths
+        return bags_of(captions, self._index).lengths
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """M captions to (M, 2KC) float32, unit rows; zeros for a caption without a known word."""
         encoded = np.empty((len(captions), self.dim), np.float32)
         for start in range(0, len(captions), TILE):
             tile = slice(start, start + TILE)
-            sums = self._table.add(gather(captions[tile], self._index))
+            sums = self._table.add(bags_of(captions[tile], self._index))
             normalise(sums, out=torch.from_numpy(encoded[tile]).view_as(sums))
         return encoded
 
@@ -68,6 +73,7 @@ class FisherVector:
 
     @classmethod
     def restore(cls, state: State) -> Self:
+        """The Fisher vectors that have a state, computed to the same bytes."""
         arrays = dict(state.arrays)
         vectors = arrays.pop("vectors")
         arrays["laplacian"] = arrays["laplacian"].astype(np.bool_)
@@ -75,8 +81,12 @@ class FisherVector:
 
 
 def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
-    """Signed root of every value, then unit rows: (M, 2K, C) float32 into `out`; rows of zeros
-    stay."""
+    """Signed root of every value, then unit rows (Perronnin et al. 2010); rows of zeros stay.
+
+    Args:
+        sums: (M, 2K, C) float32, a row for each of M captions.
+        out: (M, 2K, C) float32, takes the result.
+    """
     torch.abs(sums, out=out)
     # The squared L2 norm of the roots is the sum of the values. In two steps, because a sum to one
     # number is split among the threads and its last bits then depend on how many rows there are.
@@ -86,10 +96,10 @@ def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FisherTable:
-    """The Fisher vectors of single words before normalisation. values: gradients for locations and
-    for widths, of all pairs (V, 2, K, C), or of those that LEAST leaves, word after word, (2, P,
-    C)."""
+    """The Fisher vectors of single words before normalisation."""
 
+    # gradients for locations and for widths, of all pairs (V, 2, K, C), or of those that LEAST
+    # leaves, word after word, (2, P, C)
     values: np.ndarray
     centres: np.ndarray  # (P,) int64, of which centre, ascending for each word
     starts: np.ndarray  # (V,) int64, where the pairs of a word begin
@@ -98,15 +108,18 @@ class FisherTable:
 
     def add(self, bags: Bags) -> torch.Tensor:
         """Sums over the words of M captions, (M, 2K, C); each in the order of its words."""
-        full, width = self.values.ndim == 4, self.values.shape[-1]
-        if not full:
+        width = self.values.shape[-1]
+        if self.values.ndim == 4:
+            rows = self.values.reshape(len(self.values), -1)
+        else:
+            rows = self.values.reshape(-1, width)
             bags = self._spread(bags)
-        rows = self.values.reshape(len(self.values) if full else -1, -1 if full else width)
         return add_rows(torch.from_numpy(rows), bags).view(-1, 2 * self.most, width)
 
     def _spread(self, bags: Bags) -> Bags:
         """A bag for every caption, order of gradients and centre, from one for every caption."""
-        counts, slots = self.counts[bags.rows], 2 * self.most * len(bags.lengths)
+        counts = self.counts[bags.rows]
+        slots = 2 * self.most * len(bags.lengths)
         before = np.cumsum(counts) - counts
         rows = np.repeat(self.starts[bags.rows] - before, counts) + np.arange(counts.sum())
         firsts = np.repeat(np.arange(0, slots, 2 * self.most), bags.lengths)
@@ -122,15 +135,30 @@ class FisherTable:
 def fisher_table(
     vectors: np.ndarray, mixture: Mixture, dtype: type[np.floating] = np.float32
 ) -> FisherTable:
-    """The Fisher vectors of single words (V, C) before normalisation, computed in float64 a few
-    pairs at a time and rounded to `dtype` once."""
+    """The Fisher vectors of single words before normalisation, computed in float64 a few pairs at a
+    time.
+
+    Args:
+        vectors: (V, C) of the words.
+        mixture: of K centres.
+        dtype: to which the result is rounded, once.
+
+    Returns:
+        The table of all pairs of a word and a centre, or of those that LEAST leaves.
+
+    Raises:
+        WorkbenchError: for words too far from the centres.
+    """
     share = mixture.responsibilities(vectors) / np.sqrt(mixture.weights)
     kept = share > LEAST * share.max(axis=1, keepdims=True)
-    full = bool(kept.mean() > FULL)
-    words, centres = np.nonzero(kept | full)
-    counts, share = np.bincount(words, minlength=len(kept)), share[words, centres]
-    width, most = vectors.shape[1], kept.shape[1]
-    values = np.empty((len(kept), 2, most, width) if full else (2, len(words), width), dtype)
+    is_full = bool(kept.mean() > FULL)
+    words, centres = np.nonzero(kept | is_full)
+    counts = np.bincount(words, minlength=len(kept))
+    share = share[words, centres]
+    width = vectors.shape[1]
+    most = kept.shape[1]
+    shape = (len(kept), 2, most, width) if is_full else (2, len(words), width)
+    values = np.empty(shape, dtype)
     with Progress("Fisher table", len(words), "gradients") as progress:
         for start in range(0, len(words), PAIRS):
             tile = slice(start, start + PAIRS)
@@ -140,7 +168,7 @@ def fisher_table(
                     "word vectors are too far from the mixture's centres for a Fisher vector",
                     "fit the mixture on vectors of the same file and preparation",
                 )
-            if full:
+            if is_full:
                 values[words[tile], :, centres[tile]] = out.swapaxes(0, 1)
             else:
                 values[:, tile] = out
@@ -155,15 +183,18 @@ def _gradients(
     share: np.ndarray,
     dtype: type[np.floating],
 ) -> np.ndarray:
-    """Gradients of words' log-likelihood by the centres' locations and widths, over the roots of
-    the Fisher information: w / sigma^2 and 2w / sigma^2 for mean and deviation of a Gaussian, w /
-    s^2 for median and scale of a Laplacian, whose slope at its median is taken from the right: (2,
-    B, C). x: (B, C); centres: (B,); share: (B,), responsibilities over the roots of the weights w.
+    """Gradients of words' log-likelihood by the centres' locations and widths, (2, B, C).
+
+    They are divided by the roots of the Fisher information: w / sigma^2 and 2w / sigma^2 for mean
+    and deviation of a Gaussian, w / s^2 for median and scale of a Laplacian, whose slope at its
+    median is taken from the right. x: (B, C); centres: (B,); share: (B,), responsibilities over the
+    roots of the weights w.
     """
     laplacian = mixture.laplacian[centres]
     location = np.where(laplacian, mixture.median[centres], mixture.mean[centres])
     width = np.where(laplacian, mixture.scale[centres], np.sqrt(mixture.variance[centres]))
-    away, factor = (x - location) / width, share[:, None]
+    away = (x - location) / width
+    factor = share[:, None]
     first = np.where(laplacian, np.copysign(1.0, away), away) * factor
     second = np.where(laplacian, np.abs(away), np.square(away)) - 1
     second *= np.where(laplacian, 1.0, np.sqrt(0.5))

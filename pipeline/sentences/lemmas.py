@@ -15,8 +15,13 @@ _UNIVERSAL = tuple(pos.upper() for pos in PARTS_OF_SPEECH)  # tags of universald
 
 
 class Lemmatiser:
-    """A rule from lower-case word to lemma, with its results kept. `provenance`: its name and
-    whatever else decides about the lemmas."""
+    """A rule from lower-case word to lemma, with its results kept.
+
+    Args:
+        name: of the rule, as in params.yaml.
+        origin: whatever else decides about the lemmas; with the name it is the `provenance`.
+        rule: lemma of a word.
+    """
 
     def __init__(self, name: str, origin: Mapping[str, str], rule: Callable[[str], str]) -> None:
         self.provenance: dict[str, str] = {"name": name, **origin}
@@ -24,8 +29,18 @@ class Lemmatiser:
 
 
 def lemmatiser(name: str, wordnet_folder: Path | None) -> Lemmatiser:
-    """The lemmatiser called `name` (wordnet, lemminflect, none); WorkbenchError without WordNet's
-    files. wordnet_folder: where these are, None to look for them."""
+    """The lemmatiser of a name.
+
+    Args:
+        name: wordnet, lemminflect or none, which leaves words as they are.
+        wordnet_folder: where WordNet's files are, None to look for them.
+
+    Returns:
+        The lemmatiser.
+
+    Raises:
+        WorkbenchError: for wordnet without WordNet's files.
+    """
     if name == "wordnet":
         files = WordNet(find_wordnet(wordnet_folder))
 

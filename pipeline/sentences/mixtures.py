@@ -71,13 +71,24 @@ def _expect(mixture: Mixture, x: np.ndarray) -> tuple[np.ndarray, float]:
 def fit_mixture(
     x: np.ndarray, kind: str, centres: int, iterations: int, seed: int
 ) -> tuple[Mixture, list[float]]:
-    """Fit a mixture of K centres to x (N, D) by EM; also the mean log-likelihood after every
-    iteration. kind: gmm, lmm or hglmm. WorkbenchError for numbers that are not finite, and for
-    fewer than K different rows.
+    """Fit a mixture by EM.
 
     The log-likelihood never falls but for rounding: every M step takes the best parameters among
     those that respect FLOOR, the old ones included. Beside x this holds N x D int32 (not for gmm)
     and some N x K float64.
+
+    Args:
+        x: (N, D) rows.
+        kind: gmm, lmm or hglmm.
+        centres: K.
+        iterations: of EM; it does not stop before.
+        seed: of the first centres, and of a hybrid's first families.
+
+    Returns:
+        The mixture, and the mean log-likelihood after every iteration.
+
+    Raises:
+        WorkbenchError: for numbers that are not finite, and for fewer than K different rows.
     """
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r}: allowed are {listing(KINDS)}")
@@ -106,12 +117,26 @@ def sort_dimensions(x: np.ndarray) -> np.ndarray:
 def initial_mixture(
     x: np.ndarray, order: np.ndarray | None, kind: str, centres: int, seed: int
 ) -> Mixture:
-    """Where EM starts: K different rows of x (N, D), equal weights, the spread of all of x; half
-    the dimensions of a hybrid, drawn at random, are Laplacian. order: (D, N) of sort_dimensions,
-    None for gmm, whose scales are 1."""
+    """Where EM starts: K different rows, equal weights, the spread of all rows; half the dimensions
+    of a hybrid, drawn at random, are Laplacian.
+
+    Args:
+        x: (N, D) rows.
+        order: (D, N) of sort_dimensions, None for gmm, whose scales are 1.
+        kind: gmm, lmm or hglmm.
+        centres: K.
+        seed: of the draws.
+
+    Returns:
+        The mixture.
+
+    Raises:
+        WorkbenchError: for fewer than K different rows.
+    """
     random = np.random.default_rng(seed)
     rows = _different_rows(x, centres, random)
-    shape, everyone = rows.shape, np.ones((len(x), 1))
+    shape = rows.shape
+    everyone = np.ones((len(x), 1))
     variance = fit_gaussians(x, everyone)[1]
     scale = np.ones(shape) if order is None else fit_laplacians(x, order, everyone)[1]
     hybrid = random.random(shape) < 0.5
@@ -129,9 +154,20 @@ def initial_mixture(
 def maximise(
     mixture: Mixture, x: np.ndarray, order: np.ndarray | None, gamma: np.ndarray
 ) -> Mixture:
-    """The M step: the mixture that suits x (N, D) best, given responsibilities gamma (N, K). A
-    centre left with less than WEIGHT_FLOOR of the rows keeps its parameters, and that weight; so
-    does a family that the kind has no use for. order: (D, N) of sort_dimensions, None for gmm."""
+    """The M step: the mixture that suits the rows best, given the responsibilities.
+
+    A centre left with less than WEIGHT_FLOOR of the rows keeps its parameters, and that weight; so
+    does a family that the kind has no use for.
+
+    Args:
+        mixture: before the step.
+        x: (N, D) rows.
+        order: (D, N) of sort_dimensions, None for gmm.
+        gamma: (N, K) responsibilities.
+
+    Returns:
+        The mixture after the step.
+    """
     share = gamma.sum(axis=0) / len(x)
     weights = np.maximum(share, WEIGHT_FLOOR)
     new = {"weights": weights / weights.sum()}
@@ -148,11 +184,19 @@ def maximise(
 
 
 def fit_gaussians(x: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted means, weighted variances of at least FLOOR, and the mean log density they reach,
-    each (K, D). x: (N, D); gamma: (N, K)."""
+    """The Gaussians that suit weighted rows best.
+
+    Args:
+        x: (N, D) rows.
+        gamma: (N, K) weights of the rows, for each of K centres.
+
+    Returns:
+        Means, variances of at least FLOOR, and the mean log density they reach, each (K, D)
+        float64.
+    """
     mass = _mass(gamma)
     mean = np.zeros((gamma.shape[1], x.shape[1]))
-    for rows in _blocks(*x.shape):
+    for rows in _blocks(len(x), x.shape[1]):
         mean += gamma[rows].T @ x[rows].astype(np.float64)
     mean /= mass
     spread = _spread(x, gamma, mean, np.square) / mass
@@ -163,8 +207,17 @@ def fit_gaussians(x: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndar
 def fit_laplacians(
     x: np.ndarray, order: np.ndarray, gamma: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted medians, mean distances from them (FLOOR or more), mean log density they reach: each
-    (K, D) float64. x: (N, D); order: (D, N) of sort_dimensions; gamma: (N, K)."""
+    """The Laplacians that suit weighted rows best.
+
+    Args:
+        x: (N, D) rows.
+        order: (D, N) of sort_dimensions.
+        gamma: (N, K) weights of the rows, for each of K centres.
+
+    Returns:
+        Medians, mean distances from them of at least FLOOR, and the mean log density they reach,
+        each (K, D) float64.
+    """
     median = weighted_medians(x, order, gamma)
     spread = _spread(x, gamma, median, np.abs) / _mass(gamma)
     scale = np.maximum(FLOOR, spread)
@@ -172,8 +225,16 @@ def fit_laplacians(
 
 
 def weighted_medians(x: np.ndarray, order: np.ndarray, gamma: np.ndarray) -> np.ndarray:
-    """Per centre and dimension, the first value by size whose cumulated gamma is half of all: (K,
-    D) float64. x: (N, D); order: (D, N) of sort_dimensions; gamma: (N, K)."""
+    """Per centre and dimension, the first value by size whose cumulated weight is half of all.
+
+    Args:
+        x: (N, D) rows.
+        order: (D, N) of sort_dimensions.
+        gamma: (N, K) weights of the rows, for each of K centres.
+
+    Returns:
+        (K, D) float64.
+    """
     centres = gamma.shape[1]
     blocks = list(_blocks(len(x), centres))
     median = np.empty((centres, x.shape[1]))
@@ -195,7 +256,7 @@ def _spread(
 ) -> np.ndarray:
     """Sum over the rows of gamma * cost(x - location): (N, D), (N, K) and (K, D) to (K, D)."""
     total = np.zeros(location.shape)
-    for rows in _blocks(*x.shape):
+    for rows in _blocks(len(x), x.shape[1]):
         block = x[rows].astype(np.float64)
         for k, centre in enumerate(location):
             away = block - centre
@@ -222,7 +283,7 @@ def _different_rows(x: np.ndarray, count: int, random: np.random.Generator) -> n
 
 
 def _check_numbers(x: np.ndarray) -> None:
-    good = [(np.abs(x[rows]) < _LARGEST).all(axis=1) for rows in _blocks(*x.shape)]
+    good = [(np.abs(x[rows]) < _LARGEST).all(axis=1) for rows in _blocks(len(x), x.shape[1])]
     bad = np.flatnonzero(~np.concatenate([*good, np.ones(0, bool)]))
     if len(bad):
         raise WorkbenchError(

@@ -25,10 +25,14 @@ from pipeline.sentences.encodings import ENCODINGS
 
 
 class MeanVectorConfig(Section):
+    """The mean of the words' vectors."""
+
     pca: CountOrNone = None
 
 
 class TfIdfConfig(Section):
+    """tf-idf weights of lemmas."""
+
     lemmatiser: Literal["wordnet", "lemminflect", "none"] = "lemminflect"
     wordnet: PathOrNone = None
     stop_words: Annotated[Name, NamesFile(("function_words", "none"))] = "function_words"
@@ -52,6 +56,8 @@ class TfIdfConfig(Section):
 
 
 class FisherConfig(Section):
+    """Fisher vectors over mixtures of word vectors."""
+
     mixture: Annotated[str, some_of(("gmm", "lmm", "hglmm"))] = "hglmm"
     centres: Count = 8
     ica: CountOrNone = 32
@@ -65,6 +71,8 @@ class FisherConfig(Section):
 
 
 class TransformerConfig(Section):
+    """The vectors of a pretrained sentence transformer."""
+
     model: Annotated[Name, NamesFile()] = "sentence-transformers/all-MiniLM-L6-v2"
     precision: Literal["fp32", "bf16"] = "fp32"
     batch_size: Count = 32

@@ -22,10 +22,12 @@ from pipeline.runtime.first_bytes import stand_in
 from pipeline.runtime.process import say
 from pipeline.words.transformer import model_folder
 
+Network = Any  # a SentenceTransformer, of a library without types that is imported late
 Files = Mapping[str, bytes]  # by the name inside the folder, `/` between folders
 
 KEY = "sentences.transformer.model"
-MODULES, SETTINGS = "modules.json", "config.json"
+MODULES = "modules.json"
+SETTINGS = "config.json"
 READ = (".json", ".txt", ".model", ".safetensors")  # settings, vocabularies, sentencepiece, weights
 PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5")
 LIBRARY = "sentence_transformers."
@@ -35,7 +37,7 @@ PROBE = ["a dog", "the quick brown fox"]
 A_MODEL = "give the folder of a sentence-transformers model: modules.json and what it names"
 
 
-def find_folder(model: str) -> Path:
+def find_network(model: str) -> Path:
     """The folder of a network, by its path or by its name on the Hugging Face hub, whose copy is in
     the hub's cache or is fetched."""
     _library()
@@ -62,7 +64,7 @@ def find_folder(model: str) -> Path:
         ) from None
 
 
-def read_files(folder: Path) -> dict[str, bytes]:
+def read_network(folder: Path) -> dict[str, bytes]:
     """The files that a network is made of; WorkbenchError for a folder that holds none, code,
     pickled weights, or pointers in the place of files."""
     if not (folder / MODULES).is_file():
@@ -93,7 +95,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return files
 
 
-def digest(files: Files) -> str:
+def network_digest(files: Files) -> str:
     """SHA-256 hex of all files with their names."""
     whole = hashlib.sha256()
     for name, content in sorted(files.items()):
@@ -101,9 +103,21 @@ def digest(files: Files) -> str:
     return whole.hexdigest()
 
 
-def load(files: Files, name: str, checked: bool = False) -> Any:
-    """The SentenceTransformer of such files, float32, on the CPU, without any access to a network.
-    name: for messages; checked: that nothing of it is drawn at random was seen before."""
+def load_network(files: Files, name: str, checked: bool = False) -> Network:
+    """Load a network, float32, on the CPU, without any access to the internet.
+
+    Args:
+        files: contents of its files by name, from `read_network`.
+        name: of the network, for messages.
+        checked: that nothing of it is drawn at random was seen before; else it is loaded twice.
+
+    Returns:
+        The SentenceTransformer, in evaluation mode.
+
+    Raises:
+        WorkbenchError: for files that the library cannot load, weights that are missing, a
+            tokeniser of another network, and vectors that are not finite.
+    """
     try:
         network = _loaded(files, 0)
         _check_ids(network, name)
@@ -123,7 +137,7 @@ def load(files: Files, name: str, checked: bool = False) -> Any:
     return network
 
 
-def pooling(network: Any) -> str:
+def pooling_of(network: Network) -> str:
     """How the states of a caption's tokens become one vector, as its module says."""
     modes = [getattr(module, "pooling_mode", None) for module in network]
     named = [mode if isinstance(mode, str) else "+".join(mode) for mode in modes if mode]
@@ -173,7 +187,7 @@ def _library() -> Any:
     return sentence_transformers
 
 
-def _loaded(files: Files, seed: int) -> Any:
+def _loaded(files: Files, seed: int) -> Network:
     """The network; weights that the files lack are drawn by the seed."""
     library = _library()
     with TemporaryDirectory(prefix=TEMPORARY) as root, torch.random.fork_rng(devices=[]):
@@ -184,7 +198,7 @@ def _loaded(files: Files, seed: int) -> Any:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        read_files(folder)  # files of an encoder were checked when it was made, perhaps elsewhere
+        read_network(folder)  # files of an encoder were checked when it was made, perhaps elsewhere
         torch.manual_seed(seed)
         network = library.SentenceTransformer(
             root,
@@ -195,7 +209,7 @@ def _loaded(files: Files, seed: int) -> Any:
     return network.eval()
 
 
-def _check_ids(network: Any, name: str) -> None:
+def _check_ids(network: Network, name: str) -> None:
     """Refuse a tokeniser that gives ids beyond the table of vectors."""
     body = network.transformers_model
     if body is None:  # such as StaticEmbedding
@@ -209,7 +223,7 @@ def _check_ids(network: Any, name: str) -> None:
         )
 
 
-def _probed(network: Any) -> torch.Tensor:
+def _probed(network: Network) -> torch.Tensor:
     """(2, D) vectors of two short texts; WorkbenchError where the network gives none."""
     with torch.inference_mode():
         output = network(network.preprocess(PROBE))

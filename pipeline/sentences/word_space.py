@@ -24,12 +24,10 @@ _ROWS = 8192  # rows worked on at a time
 
 @dataclass(frozen=True)
 class WordSpace:
-    """A map of word vectors of D numbers to C numbers. whitening: (C, D) float32, the unmixing
-    matrix of the ICA, or None for no ICA, then C is D; scale: the length of every vector but zero
-    ones, 10 in Klein et al. for lmm and hglmm."""
+    """A map of word vectors of D numbers to C numbers."""
 
-    whitening: np.ndarray | None
-    scale: float
+    whitening: np.ndarray | None  # (C, D) float32, the ICA's unmixing matrix; None: no ICA, C is D
+    scale: float  # length of every vector but zero ones, 10 in Klein et al. for lmm and hglmm
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         """L2, W x, L2, times scale: (V, D) to (V, C) float32. Rows of zeros stay zero; x is not
@@ -47,12 +45,24 @@ class WordSpace:
 def fit_word_space(
     vectors: np.ndarray, components: int | None, scale: float, seed: int
 ) -> WordSpace:
-    """The word space of N vectors (N, D); components: C of the ICA, None for none.
+    """Find the independent components of word vectors.
 
     FastICA of scikit-learn in float64 (parallel, logcosh, unit variance) on the unit vectors,
     centred for the fit alone. It stops after ITERATIONS, with a line where it has not settled. At
-    work it holds about five float64 copies. WorkbenchError for too few vectors, and for more
-    components than directions in which they vary.
+    work it holds about five float64 copies.
+
+    Args:
+        vectors: (N, D).
+        components: C of the ICA, None for no ICA.
+        scale: the length that mapped vectors have.
+        seed: of the ICA's first directions.
+
+    Returns:
+        The word space.
+
+    Raises:
+        WorkbenchError: for too few vectors, and for more components than directions in which they
+            vary.
     """
     if components is None:
         return WordSpace(None, scale)

@@ -49,8 +49,15 @@ class WordNet:
             self._irregular[pos] = {form: lemmas for form, *lemmas in lines}
 
     def forms(self, word: str, pos: str) -> list[str]:
-        """The lemmas `word` may be a form of, itself first; empty when unknown. pos: noun, verb,
-        adj, adv."""
+        """The lemmas that a word may be a form of.
+
+        Args:
+            word: in lower case.
+            pos: noun, verb, adj or adv.
+
+        Returns:
+            Lemmas, the word itself first if it is one; none for an unknown word.
+        """
         others = self._irregular[pos].get(word)
         if others is None:  # an irregular form does not follow the rules as well
             others = [
@@ -60,7 +67,15 @@ class WordNet:
         return [form for form in dict.fromkeys([word, *others]) if form in lemmas]
 
     def lemma(self, word: str, pos: str) -> str:
-        """The shortest of `forms`, of equally short ones the first; an unknown word itself."""
+        """The lemma of a word.
+
+        Args:
+            word: in lower case.
+            pos: noun, verb, adj or adv.
+
+        Returns:
+            The shortest of `forms`, of equally short ones the first; an unknown word itself.
+        """
         return min(self.forms(word, pos), key=len, default=word)
 
 

@@ -6,7 +6,7 @@ their offset. Memory: one D x D float64 triangle, one chunk of rows and one pane
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -20,13 +20,21 @@ Blocks = Iterable[tuple[np.ndarray, ...]]
 
 
 class Covariance:
-    """Sums over rows made of parts that messages call by `names`; the cut into blocks changes
-    nothing. widths: columns of each part, D in all; rows: how many will come."""
+    """Sums over rows that are made of parts; the cut into blocks changes nothing.
+
+    Args:
+        names: of the parts, for messages.
+        widths: columns of each part, D in all.
+        rows: how many will come.
+    """
 
     def __init__(self, names: Sequence[str], widths: Sequence[int], rows: int) -> None:
-        self.names, self.rows, self.count = names, rows, 0
-        self.edges = np.cumsum([0, *widths])
-        width = int(self.edges[-1])
+        self.names = names
+        self.rows = rows
+        self.count = 0  # rows that are summed
+        edges = np.cumsum([0, *widths]).tolist()
+        self.columns = [slice(left, right) for left, right in pairwise(edges)]  # of each part
+        width = edges[-1]
         self.chunk = np.empty((min(CHUNK, rows), width), dtype=np.float32)
         self.filled = 0
         self.shift = np.zeros(width, dtype=np.float32)
@@ -39,8 +47,8 @@ class Covariance:
         while start < len(parts[0]):
             stop = min(len(parts[0]), start + len(self.chunk) - self.filled)
             into = self.chunk[self.filled : self.filled + stop - start]
-            for part, left, right in zip(parts, self.edges, self.edges[1:], strict=False):
-                into[:, left:right] = part[start:stop]
+            for part, columns in zip(parts, self.columns, strict=True):
+                into[:, columns] = part[start:stop]
             self.filled += stop - start
             start = stop
             if self.filled == len(self.chunk):
@@ -66,13 +74,13 @@ class Covariance:
     def _sum_chunk(self) -> None:
         rows = self.chunk[: self.filled]
         sums = rows.sum(axis=0, dtype=np.float64)
-        for name, left, right in zip(self.names, self.edges, self.edges[1:], strict=False):
+        for name, columns in zip(self.names, self.columns, strict=True):
             # a column's sum is finite exactly when all its float32 values are
-            broken = int(np.count_nonzero(~np.isfinite(sums[left:right])))
-            if broken:
+            is_broken = ~np.isfinite(sums[columns])
+            if is_broken.any():
                 raise WorkbenchError(
-                    f"{name}: NaN or infinity in {broken:,} of {right - left:,} columns, "
-                    f"in rows {self.count:,} to {self.count + self.filled - 1:,}",
+                    f"{name}: NaN or infinity in {is_broken.sum():,} of {len(is_broken):,} "
+                    f"columns, in rows {self.count:,} to {self.count + self.filled - 1:,}",
                     "make the features again, or look for what broke them",
                 )
         if self.count == 0:
@@ -102,8 +110,23 @@ def peek(blocks: Blocks) -> tuple[list[int], Blocks]:
 def measure(
     title: str, names: Sequence[str], widths: Sequence[int], blocks: Blocks, rows: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (D,) and covariance (D, D) of all blocks, as Covariance.finish gives them, with a
-    progress display. blocks: one (B, width) array per part; rows: of all blocks together."""
+    """Mean and covariance of all blocks, with a progress display.
+
+    Args:
+        title: of the display.
+        names: of the parts of a row, for messages.
+        widths: columns of each part, D in all.
+        blocks: one (B, width) array per part, in float32 or what converts to it.
+        rows: of all blocks together.
+
+    Returns:
+        Mean (D,) and covariance (D, D) over rows - 1, float64, in Fortran order with the lower
+        triangle filled, as LAPACK reads it.
+
+    Raises:
+        WorkbenchError: for values that are not finite or too large for float32 products, and for
+            another number of rows.
+    """
     covariance = Covariance(names, widths, rows)
     with Progress(title, rows, "rows") as progress:
         for parts in blocks:

@@ -4,16 +4,25 @@ import torch
 
 from pipeline.runtime.process import Progress
 
-FEWEST, CANDIDATES = 4, 256  # drawn at once: (N, 256) distances are held at most
+FEWEST = 4  # candidates drawn at once
+CANDIDATES = 256  # the most of them: (N, 256) distances are held
 CANDIDATE_VALUES = 1 << 22  # distances from candidates computed at once: 16 MB in float32
 
 
 def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
-    """k rows of points (N, D) by k-means++ (Arthur and Vassilvitskii 2007): (k,) int64 on the CPU.
+    """Rows far from each other, by k-means++ (Arthur and Vassilvitskii 2007).
 
     Each is drawn in proportion to its squared distance from the nearest one before it. Candidates
     are drawn many at a time, and each is taken with the ratio of its chance now to its chance then:
     exactly the law of drawing one by one. When all points lie on chosen ones, the rest is uniform.
+
+    Args:
+        points: (N, D) float32.
+        k: how many rows.
+        generator: on the CPU.
+
+    Returns:
+        (k,) int64 on the CPU, numbers of rows.
     """
     norms = squared_norms(points)
     rows = torch.randint(len(points), (1,), generator=generator)
@@ -21,9 +30,9 @@ def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
     with Progress("k-means++", k, "centres", done=1) as progress:
         while len(rows) < k and bool(nearest.any()):
             count = min(max(len(rows) // 4, FEWEST), CANDIDATES)
-            candidates = draw(nearest.cpu().double(), count, generator)
+            candidates = draw_rows(nearest.cpu().double(), count, generator)
             between = squared_distances(points, norms, candidates)
-            taken = accept(nearest, between, candidates, generator)[: k - len(rows)]
+            taken = accepted_candidates(nearest, between, candidates, generator)[: k - len(rows)]
             nearest = torch.minimum(nearest, between[:, taken].amin(1))
             rows = torch.cat([rows, candidates[taken]])
             progress.update(len(taken))
@@ -31,9 +40,17 @@ def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
     return torch.cat([rows, missing])
 
 
-def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """`count` indices (int64), drawn with replacement by weights (N,) float64 on the CPU, not all
-    zero."""
+def draw_rows(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+    """Draw indices with replacement.
+
+    Args:
+        weights: (N,) float64 on the CPU, not negative, not all zero.
+        count: how many.
+        generator: on the CPU.
+
+    Returns:
+        (count,) int64, each in proportion to its weight.
+    """
     totals = weights.cumsum(0)
     marks = torch.rand(count, generator=generator, dtype=torch.float64) * totals[-1]
     rows = torch.searchsorted(totals, marks, right=True)
@@ -41,19 +58,28 @@ def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch
     return rows.clamp_max(int(weights.nonzero()[-1]))
 
 
-def accept(
+def accepted_candidates(
     nearest: torch.Tensor,
     between: torch.Tensor,
     candidates: torch.Tensor,
     generator: torch.Generator,
 ) -> list[int]:
-    """Positions of the candidates (C,) to take, in order, the first always. nearest: (N,) squared
-    distances from the nearest centre when the candidates were drawn; between: (N, C) squared
-    distances from all points to the candidates."""
+    """Which of the candidates are taken as centres.
+
+    Args:
+        nearest: (N,) squared distances from the nearest centre when the candidates were drawn.
+        between: (N, C) squared distances from all points to the candidates.
+        candidates: (C,) numbers of rows.
+        generator: on the CPU.
+
+    Returns:
+        Their positions among the candidates, in order; the first always.
+    """
     before = nearest.cpu()[candidates].double()
     among = between[candidates.to(between.device)].cpu().double()
     limits = torch.rand(len(candidates), generator=generator, dtype=torch.float64) * before
-    now, taken = before.clone(), []
+    now = before.clone()
+    taken = []
     for position in range(len(candidates)):
         if limits[position] < now[position]:
             taken.append(position)
@@ -69,8 +95,16 @@ def squared_norms(rows: torch.Tensor) -> torch.Tensor:
 def squared_distances(
     points: torch.Tensor, norms: torch.Tensor, rows: torch.Tensor
 ) -> torch.Tensor:
-    """Squared distances of points (N, D), whose squared lengths are norms (N,), from their rows
-    (C,): (N, C), 0 where rounding hides them."""
+    """Squared distances of all points from some of them.
+
+    Args:
+        points: (N, D) float32.
+        norms: (N,) squared lengths of the points.
+        rows: (C,) numbers of rows.
+
+    Returns:
+        (N, C), 0 where rounding hides them.
+    """
     rows = rows.to(points.device)
     result = points.new_empty(len(points), len(rows))
     limit = 4 * torch.finfo(points.dtype).eps

@@ -35,8 +35,19 @@ class Projection:
 
 
 def fit_projection(blocks: Iterable[np.ndarray], components: int, rows: int) -> Projection:
-    """Fit P = `components` principal components in one pass over blocks (B, D) float32 of `rows`
-    rows in all; WorkbenchError for values that are not finite and equal rows."""
+    """Fit principal components in one pass.
+
+    Args:
+        blocks: (B, D) float32 each.
+        components: P, how many are kept, at most D.
+        rows: of all blocks together.
+
+    Returns:
+        The projection from D to P values.
+
+    Raises:
+        WorkbenchError: for values that are not finite, and where all rows are equal.
+    """
     (width,), parts = peek((block,) for block in blocks)
     mean, covariance = measure("pca", ["sentence vectors"], [width], parts, rows)
     total = float(covariance.trace())
@@ -55,8 +66,15 @@ def fit_projection(blocks: Iterable[np.ndarray], components: int, rows: int) -> 
 
 
 def leading_eigenvectors(matrix: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The K = `count` largest eigenvalues (K,), descending, and eigenvectors (D, K) of a symmetric
-    matrix (D, D) in Fortran order, whose lower triangle is read and overwritten."""
+    """The largest eigenvalues of a symmetric matrix, and their eigenvectors.
+
+    Args:
+        matrix: (D, D) float64 in Fortran order, whose lower triangle is read and overwritten.
+        count: K, how many.
+
+    Returns:
+        Eigenvalues (K,) in descending order, and eigenvectors (D, K).
+    """
     values, vectors = eigh(
         matrix,
         lower=True,

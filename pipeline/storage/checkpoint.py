@@ -1,4 +1,9 @@
-"""Finished weights with what is needed to use them again: sizes, parameters, inputs."""
+"""Checkpoints: finished weights with what is needed to use them again: sizes, parameters, inputs.
+
+A checkpoint is a file of weights (`pipeline.storage.weights`) whose entry is a `Description`.
+`write_checkpoint` writes one, `read_checkpoint` reads one as a `Checkpoint`, which builds its
+network and refuses other inputs than those of its training.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,11 +23,13 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class Description(BaseModel):
+    """What a checkpoint says of its weights."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_version: int = SCHEMA_VERSION
-    model: str
-    architecture: Mapping[str, bool | int | float | str]
+    model: str  # its name, a file or folder of models/
+    architecture: Mapping[str, bool | int | float | str]  # arguments of its network
     params: dict[str, Any]  # values of params.yaml that the training read
     inputs: dict[str, str]  # what identifies them: network behind features, digest of vocabulary
     epoch: int  # whose weights these are
@@ -39,14 +46,19 @@ class Checkpoint:
     sha256: str
 
     def require(self, inputs: Mapping[str, str]) -> None:
-        """Raise WorkbenchError naming every input that is not the one of the training."""
+        """Refuse other inputs than those of the training.
+
+        Args:
+            inputs: what identifies each input at hand, by the names of Description.inputs; inputs
+                of the training that are not among them are not compared.
+
+        Raises:
+            WorkbenchError: naming every input that is another.
+        """
         trained = self.description.inputs
-
-        def shown(value: str | None) -> str:
-            return "nothing" if value is None else value[:40] + ("..." if len(value) > 40 else "")
-
         others = [
-            f"{name.replace('_', ' ')} {shown(value)} (trained with {shown(trained.get(name))})"
+            f"{name.replace('_', ' ')} {_shortened(value)} "
+            f"(trained with {_shortened(trained.get(name))})"
             for name, value in inputs.items()
             if value != trained.get(name)
         ]
@@ -57,8 +69,18 @@ class Checkpoint:
             )
 
     def build(self, kind: Callable[..., Module]) -> Module:
-        """The network `kind(**architecture)` with these weights, on the CPU, in evaluation mode.
-        It is first built without memory, since a damaged architecture may ask for any size."""
+        """The network with these weights.
+
+        Args:
+            kind: the network's class, called with the architecture. It is first built without
+                memory, since a damaged architecture may ask for any size.
+
+        Returns:
+            The network on the CPU, in evaluation mode.
+
+        Raises:
+            WorkbenchError: where architecture or weights do not fit the class.
+        """
         sizes = self.description.architecture
         try:
             with torch.device("meta"):
@@ -73,15 +95,41 @@ class Checkpoint:
         return model.eval()
 
 
+def _shortened(value: str | None) -> str:
+    if value is None:
+        return "nothing"
+    return value if len(value) <= 40 else f"{value[:40]}..."
+
+
 def write_checkpoint(
     path: Path | str, weights: Mapping[str, torch.Tensor], description: Description
 ) -> None:
-    """Write weights and description atomically; the same content gives the same bytes."""
+    """Write a checkpoint atomically; the same content gives the same bytes.
+
+    Args:
+        path: of the file.
+        weights: tensors by name, on any device.
+        description: what they are.
+
+    Raises:
+        WorkbenchError: where the disk has no room or refuses the file.
+    """
     write_weights(path, weights, description.model_dump(mode="json"))
 
 
 def read_checkpoint(path: Path | str, model: str | None = None) -> Checkpoint:
-    """Read and check a checkpoint of the system `model`, None for that of any."""
+    """Read and check a checkpoint.
+
+    Args:
+        path: of the file.
+        model: the name of the model that it must be of; None for any.
+
+    Returns:
+        Its content, the weights on the CPU.
+
+    Raises:
+        WorkbenchError: for a missing, damaged or foreign file, and for one of another model.
+    """
     path = Path(path)
     entry, weights, digest = read_weights(path, "checkpoint", SCHEMA_VERSION)
     try:
@@ -96,8 +144,16 @@ def read_checkpoint(path: Path | str, model: str | None = None) -> Checkpoint:
     return Checkpoint(path, weights, description, digest)
 
 
-def feature_identity(attributes: Mapping[str, Any], kind: str = "features") -> dict[str, str]:
-    """What tells the features of one network from another's: entries for Description.inputs.
-    kind: begins the entries' names. The corpus is left out: weights may be used on other images."""
+def feature_identity(attributes: Mapping[str, object], kind: str = "features") -> dict[str, str]:
+    """What tells the features of one network from another's. The corpus is left out: weights may be
+    used on other images.
+
+    Args:
+        attributes: of a feature file.
+        kind: begins the entries' names: "features", "words".
+
+    Returns:
+        Entries for Description.inputs, by name.
+    """
     keys = ("model", "layer", "weights_sha256", "params")
     return {f"{kind}_{key}": str(attributes[key]) for key in keys if key in attributes}

@@ -1,5 +1,9 @@
-"""HDF5 files of named groups of arrays with different numbers of rows, written at once: score and
-rank files. Their layout is otherwise that of feature files."""
+"""HDF5 files of named groups of arrays with different numbers of rows, written at once: scores,
+ranks, encoders, attention.
+
+`write_groups` writes one and `GroupFile` reads one. Attributes, digests and datasets are those of
+feature files (`pipeline.storage.layout`).
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,49 +25,60 @@ from pipeline.storage.hdf5 import (
 )
 from pipeline.storage.layout import (
     Attributes,
+    array_digest,
+    build_structure,
     check_version,
     content_digest,
-    digest_of,
+    create_dataset,
     encode_ids,
     stored_attributes,
     take_digest,
     write_attributes,
 )
-from pipeline.storage.structure import structured
 
 Groups = Mapping[str, Mapping[str, np.ndarray | Sequence[str]]]
 
 
 def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> None:
-    """Write groups of datasets atomically; equal content gives equal bytes. groups: group ->
-    dataset -> array of numbers of any shape, or non-empty texts without NUL."""
+    """Write groups of datasets atomically; equal content gives equal bytes.
+
+    Args:
+        path: of the file.
+        groups: group -> dataset -> an array of numbers of any shape, or non-empty texts without
+            NUL, which may repeat.
+        attributes: what the file says of its content.
+
+    Raises:
+        WorkbenchError: for texts and attributes that cannot be stored, and for a disk without room.
+    """
     named = stored_attributes(attributes)
     arrays = {
         f"{group}/{name}": _stored(values)
         for group, datasets in groups.items()
         for name, values in datasets.items()
     }
-    layouts = {n: Layout(n, a.shape, a.dtype, 0, digest_of(a)) for n, a in arrays.items()}
+    layouts = {n: Layout(n, a.shape, a.dtype, 0, array_digest(a)) for n, a in arrays.items()}
 
     def build(file: h5py.File) -> None:
         for group, datasets in groups.items():
             file.create_group(group)
             for name in datasets:
-                _create_dataset(file, layouts[f"{group}/{name}"])
+                create_dataset(file, layouts[f"{group}/{name}"])
         write_attributes(file, named | {"sha256": content_digest(named, layouts)})
 
     size = sum(array.nbytes for array in arrays.values())
     with atomic_path(path, size) as temporary:
-        structure = structured(build, size)
-        structure.begin(temporary)
-        structure.put(temporary, arrays)
+        structure = build_structure(build, size)
+        structure.create(temporary)
+        structure.write(temporary, arrays)
         for datasets in GroupFile(temporary).layouts.values():
             for layout in datasets.values():
                 verify(temporary, layout)
 
 
 def encoded_texts(texts: Sequence[str]) -> np.ndarray:
-    """(N,) fixed-length UTF-8 bytes; texts may repeat. WorkbenchError as `encode_ids`."""
+    """(N,) fixed-length UTF-8 bytes of N texts, which may repeat. Raises WorkbenchError for values
+    that are no text, and for texts that `encode_ids` refuses."""
     if not all(isinstance(text, str) for text in texts):
         raise WorkbenchError("ids and groups must be text")
     different = list(dict.fromkeys(texts))
@@ -72,8 +87,20 @@ def encoded_texts(texts: Sequence[str]) -> np.ndarray:
 
 
 class GroupFile:
-    """A file of groups, its header checked when opened, each dataset's digest when read. layouts:
-    of the datasets, by group and name; sha256: digest over the whole content."""
+    """A file of groups: its header is checked when it is opened, a dataset's digest when it is
+    read.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        attributes: what the file says of its content.
+        layouts: where the datasets lie, by group and name.
+        sha256: digest over the whole content.
+
+    Raises:
+        WorkbenchError: for a file that is missing, damaged or no file of groups.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -85,7 +112,9 @@ class GroupFile:
             }
         check_version(self.path, self.attributes)
         flat = {
-            f"{g}/{name}": x for g, inside in self.layouts.items() for name, x in inside.items()
+            f"{group}/{name}": layout
+            for group, layouts in self.layouts.items()
+            for name, layout in layouts.items()
         }
         self.sha256 = take_digest(self.path, self.attributes, flat)
 
@@ -97,11 +126,33 @@ class GroupFile:
         return set(self.layouts[group])
 
     def array(self, group: str, name: str) -> np.ndarray:
-        """A whole dataset in memory, checked against its digest."""
+        """A whole dataset in memory.
+
+        Args:
+            group: of the dataset.
+            name: of the dataset in its group.
+
+        Returns:
+            Its values in their own shape and type.
+
+        Raises:
+            WorkbenchError: where there is no such dataset, or its bytes have another digest.
+        """
         return np.array(self.view(group, name))
 
     def view(self, group: str, name: str) -> np.ndarray:
-        """A dataset in its file, read-only and paged in as it is touched, checked likewise."""
+        """A dataset in its file, read-only and paged in as it is touched.
+
+        Args:
+            group: of the dataset.
+            name: of the dataset in its group.
+
+        Returns:
+            Its values in their own shape and type.
+
+        Raises:
+            WorkbenchError: where there is no such dataset, or its bytes have another digest.
+        """
         if name not in self.names(group):
             names = listing(sorted(self.names(group)))
             raise WorkbenchError(f"{self.path}: no dataset {group}/{name}; {group} has {names}")
@@ -110,7 +161,18 @@ class GroupFile:
         return mapped(self.path, layout)
 
     def texts(self, group: str, name: str) -> list[str]:
-        """A dataset of texts; WorkbenchError when it holds something else."""
+        """A dataset of texts.
+
+        Args:
+            group: of the dataset.
+            name: of the dataset in its group.
+
+        Returns:
+            Its N texts.
+
+        Raises:
+            WorkbenchError: where there is no such dataset, it is damaged, or it holds no texts.
+        """
         array = self.array(group, name)
         try:
             if array.dtype.kind == "S" and array.ndim == 1:
@@ -131,12 +193,3 @@ def _group(file: h5py.File, name: str, path: Path) -> h5py.Group:
 def _stored(values: np.ndarray | Sequence[str]) -> np.ndarray:
     array = values if isinstance(values, np.ndarray) else encoded_texts(values)
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-
-
-def _create_dataset(file: h5py.File, layout: Layout) -> None:
-    text = h5py.string_dtype("utf-8", layout.dtype.itemsize)
-    kind = text if layout.dtype.kind == "S" else layout.dtype
-    dataset = file.create_dataset(layout.name, layout.shape, kind, track_times=False)
-    if layout.nbytes:  # the first value written gives a dataset its place
-        dataset[(0,) * len(layout.shape)] = np.zeros((), layout.dtype)[()]
-    write_attributes(dataset, {"sha256": layout.sha256 or ""})

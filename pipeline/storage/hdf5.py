@@ -1,7 +1,10 @@
-"""HDF5 as the workbench writes and trusts it: plain contiguous datasets, a digest for each.
+"""Reading HDF5 as the workbench writes and trusts it: plain contiguous datasets, a digest for each.
 
-A damaged header can claim any size: each is compared with the file, and values are read straight
-from their place in it, without filters, links or types that a hostile file could bring along.
+`opened` opens a file, `read_attributes` and `read_layouts` take its header, `mapped` gives the
+values of a dataset and `verify` compares them with their digest. A damaged header can claim any
+size: each is compared with the file, and values are read straight from their place in it, without
+filters, links or types that a hostile file could bring along. `pipeline.storage.layout` is the
+writing side.
 """
 
 import errno
@@ -21,8 +24,8 @@ from pipeline.runtime.errors import WorkbenchError, first_line
 from pipeline.runtime.first_bytes import absent, explain, shown_path
 
 MAX_ATTRIBUTE_BYTES = 1 << 20
-MAX_VALUES = 1 << 48
-BLOCK_BYTES = 1 << 24
+MAX_VALUES = 1 << 48  # of a dataset; more is damage, and would overflow products of sizes
+BLOCK_BYTES = 1 << 24  # read at a time for a digest
 REMEDY = "if the workbench wrote it, delete it and write it again with: dvc repro"
 
 # What h5py was seen to raise while it reads damaged metadata.
@@ -55,13 +58,18 @@ class Layout:
 
     @property
     def nbytes(self) -> int:
+        """Bytes that it takes in the file."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file for reading; failures of HDF5 inside are WorkbenchErrors. Damage is told
-    from a file that cannot be opened, by others' locks or by the system."""
+    """An HDF5 file open for reading, for a `with` statement.
+
+    Raises:
+        WorkbenchError: for a file that is missing, of another kind or damaged, that another program
+            has locked, or that the system refuses; also where HDF5 fails inside the statement.
+    """
     if not path.is_file():
         raise WorkbenchError(f"{shown_path(path)}: {absent(path)}", "write it with: dvc repro")
     # what is empty, or zeros, may well be a file of ours that a full disk has left
@@ -74,10 +82,10 @@ def opened(path: Path) -> Iterator[h5py.File]:
         with h5py.File(path, "r") as file:
             yield file
     except DAMAGE as error:
-        raise _cause(path, error) from None
+        raise _explained_failure(path, error) from None
 
 
-def _cause(path: Path, error: Exception) -> WorkbenchError:
+def _explained_failure(path: Path, error: Exception) -> WorkbenchError:
     """What HDF5's failure says about a file, by its cause."""
     if LOCKED in str(error):
         if getattr(error, "errno", None) not in (errno.EAGAIN, errno.EACCES):
@@ -103,6 +111,15 @@ def _cause(path: Path, error: Exception) -> WorkbenchError:
 
 
 def damaged(path: Path, what: str) -> WorkbenchError:
+    """The error for a damaged file.
+
+    Args:
+        path: the file, with which the message begins.
+        what: what is wrong with it, a clause without a full stop.
+
+    Returns:
+        The error, to be raised; its hint says how to write the file again.
+    """
     return WorkbenchError(f"{path}: damaged: {what}", REMEDY)
 
 
@@ -125,7 +142,19 @@ def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | fl
 
 
 def read_layouts(group: h5py.Group, path: Path) -> dict[str, Layout]:
-    """The datasets directly in a group, by name; WorkbenchError for what we do not write."""
+    """Where the datasets lie that are directly in a group; groups inside it are passed over.
+
+    Args:
+        group: of a file that is open for reading, or the file itself.
+        path: of the file, which messages begin with.
+
+    Returns:
+        Layouts by the names of their datasets.
+
+    Raises:
+        WorkbenchError: for what we never write: links, compressed or chunked datasets, types other
+            than little-endian numbers and fixed-length bytes, and sizes that the file cannot have.
+    """
     layouts = {}
     for name in text_names(group):
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
@@ -168,7 +197,18 @@ def _layout(name: str, dataset: h5py.Dataset, path: Path) -> Layout:
 
 
 def mapped(path: Path, layout: Layout) -> np.ndarray[Any, Any]:
-    """A read-only view of a dataset in its file, paged in as it is touched."""
+    """A read-only view of a dataset in its file, paged in as it is touched.
+
+    Args:
+        path: the file.
+        layout: where the dataset lies in it.
+
+    Returns:
+        An array of the dataset's shape and type, whose digest is not checked.
+
+    Raises:
+        WorkbenchError: where the file has become shorter than the dataset's end.
+    """
     if layout.nbytes == 0:
         return np.empty(layout.shape, layout.dtype)
     if layout.offset + layout.nbytes > path.stat().st_size:
@@ -177,8 +217,21 @@ def mapped(path: Path, layout: Layout) -> np.ndarray[Any, Any]:
 
 
 def stored_digest(path: Path, layout: Layout) -> str:
-    """SHA-256 hex over a dataset's raw bytes in the file, read in blocks."""
-    digest, left = hashlib.sha256(), layout.nbytes
+    """The digest over the bytes that a dataset has in the file now.
+
+    Args:
+        path: the file.
+        layout: where the dataset lies in it; its recorded digest is not looked at.
+
+    Returns:
+        SHA-256 as lower-case hex. Bytes are read and not mapped: a failing disk gives an error, and
+        not the end of the process.
+
+    Raises:
+        WorkbenchError: where the file ends before the dataset does.
+    """
+    digest = hashlib.sha256()
+    left = layout.nbytes
     with open(path, "rb") as handle:
         handle.seek(layout.offset)
         while left:
@@ -191,7 +244,15 @@ def stored_digest(path: Path, layout: Layout) -> str:
 
 
 def verify(path: Path, layout: Layout) -> None:
-    """Raise WorkbenchError unless a dataset's bytes have the digest recorded when written."""
+    """Compare a dataset's bytes with the digest that was recorded when they were written.
+
+    Args:
+        path: the file.
+        layout: where the dataset lies in it, with the recorded digest.
+
+    Raises:
+        WorkbenchError: where there is no digest or another, naming file and dataset.
+    """
     if layout.sha256 is None:
         raise damaged(path, f"dataset {layout.name!r} has no sha256 to verify it by")
     if stored_digest(path, layout) != layout.sha256:

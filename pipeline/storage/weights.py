@@ -1,4 +1,8 @@
-"""Files of weights that we write: safetensors with one entry of metadata and a digest over both."""
+"""Files of weights: safetensors with one entry of metadata, a JSON text, and a digest over both.
+
+safetensors has no checksum of its own. Checkpoints, image networks and detectors are such files,
+told apart by what their entry says.
+"""
 
 import hashlib
 import json
@@ -18,9 +22,18 @@ KEY = "vse_workbench"
 
 
 def write_weights(
-    path: Path | str, weights: Mapping[str, torch.Tensor], entry: Mapping[str, Any]
+    path: Path | str, weights: Mapping[str, torch.Tensor], entry: Mapping[str, object]
 ) -> None:
-    """Write weights and `entry`, JSON-able, atomically; the same content gives the same bytes."""
+    """Write weights and what describes them, atomically; the same content gives the same bytes.
+
+    Args:
+        path: of the file.
+        weights: tensors by name, on any device.
+        entry: JSON-able, with `schema_version`; the digest is added to it.
+
+    Raises:
+        WorkbenchError: where the disk has no room or refuses the file.
+    """
     tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     text = as_text({**entry, "sha256": content_digest(entry, tensors)})
     # safetensors' own writer names neither what failed nor the file
@@ -30,8 +43,19 @@ def write_weights(
 def read_weights(
     path: Path | str, kind: str, schema_version: int
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
-    """Entry, weights on the CPU, and the digest over both. kind: what the file should be. Raises
-    WorkbenchError for a missing, damaged or foreign file, and for weights that are not finite."""
+    """Read what `write_weights` wrote, and check it.
+
+    Args:
+        path: of the file.
+        kind: what the file should be, for messages: "checkpoint".
+        schema_version: the one that its entry must have.
+
+    Returns:
+        The entry without its digest, the weights on the CPU, and the digest, SHA-256 as hex.
+
+    Raises:
+        WorkbenchError: for a missing, damaged or foreign file, and for weights that are not finite.
+    """
     path = Path(path)
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such {kind}", "make it with: dvc repro")
@@ -58,8 +82,16 @@ def read_weights(
     return entry, weights, digest
 
 
-def content_digest(entry: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> str:
-    """SHA-256 over metadata and weights: safetensors has no checksum of its own."""
+def content_digest(entry: Mapping[str, object], weights: Mapping[str, torch.Tensor]) -> str:
+    """The digest over metadata and weights.
+
+    Args:
+        entry: the metadata without its digest.
+        weights: tensors on the CPU, by name.
+
+    Returns:
+        SHA-256 as lower-case hex; names, types and shapes count, the order does not.
+    """
     digest = hashlib.sha256(as_text(entry).encode())
     for name, value in sorted(weights.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}\0".encode())
@@ -67,10 +99,20 @@ def content_digest(entry: Mapping[str, Any], weights: Mapping[str, torch.Tensor]
     return digest.hexdigest()
 
 
-def as_text(entry: Mapping[str, Any]) -> str:
+def as_text(entry: Mapping[str, object]) -> str:
+    """The entry as the JSON text of the file, the same for equal entries."""
     return json.dumps(entry, sort_keys=True, allow_nan=False)
 
 
 def damaged(path: Path, why: str, kind: str = "checkpoint") -> WorkbenchError:
-    """The error for a file that cannot be used as what it should be, its `kind`."""
+    """The error for a file that cannot be used as what it should be.
+
+    Args:
+        path: the file, with which the message begins.
+        why: what is wrong with it, a clause without a full stop.
+        kind: what it should be.
+
+    Returns:
+        The error, to be raised; its hint says how to make the file again.
+    """
     return WorkbenchError(f"{path}: damaged or foreign {kind}: {why}", "make it again: dvc repro")

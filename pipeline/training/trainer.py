@@ -93,8 +93,9 @@ class Phase:
             this; 0: never.
         selects: Whether its epochs may be kept.
         ranks: Whether it pushes scores apart, so that equal ones are a collapse.
-        from_best: Whether it begins with the best weights so far and a new optimiser; the best of
-            its own epochs is then kept even where that is worse.
+        from_best: Whether it begins anew from the best weights so far, with a new optimiser and
+            with the sampler's epoch 0; the best of its own epochs is then kept even where that is
+            worse.
         begin: Called once before it begins, as for hard negatives. A resumed training calls it
             again with the weights it had then.
     """
@@ -313,7 +314,9 @@ class Trainer:
             self.begin_phase(phase)
         self.network.train()
         self.network.enter(phase)
-        for batch in phase.batches.epoch(state.epoch, state.step):
+        # a phase that begins anew counts its epochs from 0
+        number = state.phase_epoch if phase.from_best else state.epoch
+        for batch in phase.batches.epoch(number, state.step):
             stepped = self.train_step(phase, batch.to(self.device))
             is_checked = state.step % CHECK_EVERY == 0 or state.step == phase.batches.steps
             progress.update(note=self.checked_note() if is_checked else "")

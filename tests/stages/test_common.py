@@ -42,8 +42,8 @@ def started(folder: Path, *words: str, paths: tuple[Path, ...] = (ROOT,), **pipe
 HOLDER = """
 import sys
 from pathlib import Path
-from pipeline.runtime.lock import held
-with held(Path("data/.work/locks/check_params.lock"), "check_params"):
+from pipeline.runtime.lock import hold_lock
+with hold_lock(Path("data/.work/locks/check_params.lock"), "check_params"):
     print("held", flush=True)
     sys.stdin.read()
 """

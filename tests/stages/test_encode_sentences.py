@@ -12,16 +12,16 @@ from corpora import SHARDS, change_params, write_corpus
 from text_networks import write_text_network
 from tiny_inputs import write_params, write_vocabulary
 
-from models.base.texts import sentence_vector
 from pipeline.corpus.tables import captions_digest, in_split, load_captions
 from pipeline.corpus.vocabulary import load_word_vectors
+from pipeline.inputs.data import SentenceVectors
 from pipeline.runtime import files
 from pipeline.runtime.files import sha256_file
 from pipeline.sentences.encoder import BLOCK, encoder_of, read_encoder
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.mixtures import fit_mixture
 from pipeline.sentences.word_space import fit_word_space
-from pipeline.storage import writer as feature_writer
+from pipeline.storage import features as feature_files
 from pipeline.storage.features import FeatureFile, FeatureWriter, write_features
 from stages.encode_sentences import main
 
@@ -210,9 +210,10 @@ def test_a_network_s_vectors_and_a_query_s(folder, network, monkeypatch):
     assert (chosen["model"], len(chosen["sha256"])) == ("tiny", 64)
     first = contents(folder)
     network.rename(folder / "moved")  # search, serve and exports need the encoder's file alone
-    encoder = encoder_of(file, folder / "encoder.h5", None)
+    kind = SentenceVectors(file.path)
+    kind.encoder = encoder_of(file, folder / "encoder.h5", None)
     for row, words in enumerate(captions(folder)[:5]):
-        (vector,) = sentence_vector(words, file, encoder)
+        vector = kind.encode([words])
         np.testing.assert_array_equal(vector[0].half(), file.load()[row])
     assert "tiny: no such folder, and no name" in run(folder)[1]
     # the weights count, the place of the folder does not
@@ -288,7 +289,7 @@ def test_interrupted_it_repeats_no_finished_work(long, tmp_path, monkeypatch, po
         write(writer, numbers, **arrays)
         writer.flush()  # every block is made safe at once, not every few seconds
 
-    for module in (files, feature_writer):
+    for module in (files, feature_files):
         monkeypatch.setattr(module, "publish", publishing)
     monkeypatch.setattr(FeatureWriter, "write", writing)
     for name in ("sentences.h5", "encoder.h5"):

@@ -13,10 +13,8 @@ from pretended_cuda import on_pretended_gpu
 from region_cases import world
 from tiny_inputs import replace_images
 
-from models.backbone.build import build_network
-from models.backbone.file import check_size, read_network
-from models.backbone.network import classifier, cut, weights_digest
-from models.backbone.queries import feature_extractor
+from models.backbone.extraction import build_network, feature_extractor
+from models.backbone.network import check_size, classifier, cut, read_network, weights_digest
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
 from pipeline.corpus.tables import images_digest, load_images

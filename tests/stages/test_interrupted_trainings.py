@@ -12,10 +12,11 @@ from dual_path_runs import stage_1, stage_2, write_world
 from fine_tuning_runs import RUN as FINE_TUNED
 from fine_tuning_runs import prepare as prepare_fine_tuning
 from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
+from phrase_runs import PHRASES, write_phrases
 from tiny_inputs import write_inputs, write_tables
 
-from models.base import training
 from pipeline.runtime import files
+from pipeline.training import resume
 from pipeline.training.resume import ResumeFile
 
 # The run, and the epoch that is the last one written: the second of the one phase that trains what
@@ -24,13 +25,14 @@ from pipeline.training.resume import ResumeFile
 CASES = {"dp_rnn": (DP_RNN, 2), "dp_rnn_second": (DP_RNN, 6)}
 CASES |= {"dual_path": (DUAL_PATH, 3), "scan": (SCAN, 2)}
 CASES |= {"fine_tuned": (FINE_TUNED, 3), "two_branch": (TWO_BRANCH, 2), "vse": (VSE, 2)}
+CASES["phrases"] = (PHRASES, 3)  # among hard negatives, which are found again
 CHANGES = {
     "dp_rnn": {"training__epochs": {"matching": 1, "recurrent": 2, "all": 1}},
     "dp_rnn_second": {"training__epochs": {"matching": 1, "recurrent": 2, "all": 1}},
     "dual_path": {"phases": [stage_1(2), stage_2(3)]},
     "fine_tuned": {"fine_tuning__epochs": 3},
 }
-WORLDS = {"dual_path": write_world, "fine_tuned": prepare_fine_tuning}
+WORLDS = {"dual_path": write_world, "fine_tuned": prepare_fine_tuning, "phrases": write_phrases}
 
 
 class StoppedError(Exception):
@@ -71,8 +73,8 @@ def test_interrupted_and_run_again_it_ends_with_the_same_bytes(tmp_path, monkeyp
 
 def test_other_code_does_not_continue_it(tmp_path, monkeypatch):
     write_inputs(tmp_path)
-    monkeypatch.setattr(ResumeFile, "remove", lambda resume: None)  # as a kill would leave it
+    monkeypatch.setattr(ResumeFile, "remove", lambda file: None)  # as a kill would leave it
     VSE.run_training(tmp_path)
     assert "continuing after " in VSE.run_training(tmp_path)
-    monkeypatch.setattr(training, "code_digest", lambda: "0" * 64)
+    monkeypatch.setattr(resume, "code_digest", lambda: "0" * 64)
     assert "continuing after " not in VSE.run_training(tmp_path)

@@ -384,7 +384,7 @@ def test_wrong_names_of_score_files(section, item):
 def test_broken_yaml_is_a_plain_error(tmp_path, content):
     (tmp_path / "params.yaml").write_bytes(content)
     with pytest.raises(WorkbenchError) as caught:
-        load_params(tmp_path / "params.yaml")
+        load_params(tmp_path / "params.yaml", models=None)
     assert "git checkout params.yaml" in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 60
 
@@ -392,10 +392,12 @@ def test_broken_yaml_is_a_plain_error(tmp_path, content):
 def test_scientific_numbers_as_dvc_writes_them(tmp_path):
     text = (ROOT / "params.yaml").read_text()
     (tmp_path / "params.yaml").write_text(text.replace("lr: 0.001", "lr: 1e-05"))
-    assert load_params(tmp_path / "params.yaml").vse.training.lr == 1e-5
+    assert load_params(tmp_path / "params.yaml", models=None).vse.training.lr == 1e-5
 
 
 def test_a_corpus_is_called_by_its_folder_where_files_choose_the_reader():
-    assert load_params().corpus_name == "shapes"
-    automatic = load_params().model_copy(update={"dataset": "auto", "raw": "../raw/flickr8k/"})
+    assert load_params(models=None).corpus_name == "shapes"
+    automatic = load_params(models=None).model_copy(
+        update={"dataset": "auto", "raw": "../raw/flickr8k/"}
+    )
     assert automatic.corpus_name == "flickr8k"

@@ -9,6 +9,8 @@ import sys
 import pytest
 from corpora import ROOT
 
+from pipeline.runtime.code import Sources
+from stages.code import code_list
 from stages.params import load_params
 from stages.registries import REGISTRIES, check_registries, chosen_modules
 
@@ -80,7 +82,7 @@ def test_every_entry_is_right_and_every_registry_is_known():
 
 def test_a_run_chooses_its_entries_alone(monkeypatch):
     monkeypatch.chdir(ROOT)
-    params = load_params()
+    params = load_params(models=None)
     through = [use[0] for use in REGISTRIES.values() if use]
 
     def chosen(*keys, files=through, **changes):
@@ -97,3 +99,18 @@ def test_a_run_chooses_its_entries_alone(monkeypatch):
     assert chosen("inference") - always == {
         f"pipeline.evaluation.criteria.{name}" for name in criteria
     }
+
+
+def test_a_stage_that_imports_no_features_depends_on_no_format(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    params = load_params()
+    formats = ("pipeline/matching/images.py", "pipeline/arrays/npy.py")
+
+    def listed(source):
+        images = params.image_features.model_copy(update={"source": source})
+        now = params.model_copy(update={"image_features": images})
+        lines = code_list(Sources(), "extract_image_features", ["image_features"], now)
+        return {line.split()[0] for line in lines.splitlines()}
+
+    assert not listed("network") & set(formats)
+    assert listed("file") - listed("network") > set(formats)

@@ -7,11 +7,11 @@ from corpora import ROOT
 from model_runs import VSE
 from tiny_inputs import DIM, WORDS, write_image_features, write_inputs, write_vocabulary
 
-from models.base.registry import models_with
-from pipeline.evaluation.file import read_query_ranks
+from models.registry import models_that
+from pipeline.evaluation.rank_file import read_query_ranks
+from pipeline.evaluation.score_file import EMBEDDINGS, TEXTS, read_scores
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.scores.file import EMBEDDINGS, TEXTS, read_scores
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from stages.evaluate import main as evaluate
@@ -54,7 +54,7 @@ def test_damaged_features_are_refused_though_only_their_correlation_is_needed(fo
 def test_the_models_of_vectors_are_those_that_dvc_hands_the_choice():
     models = read_yaml(ROOT / "dvc.yaml")["stages"]["train"]["foreach"]
     handed = [name for name, item in models.items() if "keep" in item["scoring"]]
-    assert handed == models_with("model", "score_vectors")
+    assert handed == models_that(lambda kind: kind.VECTORS)
     assert {models[name]["scoring"]["keep"] for name in handed} == {"${scoring.keep}"}
 
 

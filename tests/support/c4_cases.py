@@ -4,8 +4,7 @@ import math
 
 import torch
 
-from models.detector.c4 import C4Detector
-from models.detector.c4.backbone import NormedConv
+from models.detector.c4 import C4Detector, NormedConv
 
 PREDICTOR = "roi_heads.box_predictor."
 RPN = "proposal_generator.rpn_head."

@@ -2,60 +2,44 @@
 
 import hashlib
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from commands import succeed
 from corpora import write_corpus
-from models.dp_rnn.network import DPRNN
-from models.dual_path.network import build
-from models.scan.network import SCAN
-from models.vse.network import VSE
-from models.vse_infinity.network import VSEInfinity
 from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_params, write_vocabulary
 
-from models.backbone.image_cnn import network_to_tune
-from models.base.queries import FILES
-from models.cca.network import CCA
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
-from models.two_branch.network import TwoBranch
+from models.registry import load_model
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import RegionInputs
-from pipeline.inputs.sources import VectorInputs
-from pipeline.inputs.words import WordInputs
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.storage.features import FeatureFile, write_features
 from stages import encode_sentences, extract_image_features, extract_region_features, score
+from vse_workbench.search.embedder import FILES
 
 SIDE = 32
 COUNTS = {"train": 6, "val": 3, "test": 9}
 SMALL = {"model": "resnet18", "layers": ["layer1"], "pool": "mean_max", "size": SIDE}
 SMALL |= {"batch_size": 6, "workers": 0, "views": "flip", "weights": "random"}
 REGIONS = {"regions__boxes": 5, "regions__workers": 0, "dual_path__word_dim": 6}
-PAIRS = {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "dim": 7}
+PAIRS = {"word_dim": 6, "dim": 7}
+# by model its section of params.yaml, where that is not the default
 NETWORKS = {
-    "vse": (
-        VSE,
-        {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "hidden": 5, "dim": 7}
-        | {"text_encoder": "lstm", "text_pool": "max"},
-    ),
-    "two_branch": (TwoBranch, {"sentence_dim": 6, "hidden": 0, "dim": 7, "batch_norm": 0}),
-    "cca": (CCA, {"sentence_dim": 6, "dim": 4}),
-    "scan": (SCAN, PAIRS | {"position_gate": True}),
-    "vse_infinity": (VSEInfinity, PAIRS),
-    "dp_rnn": (DPRNN, PAIRS),
-    "dual_path": (build, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "text_cnn": "resnet18",
-                          "text_width": 8, "hidden": 9, "dim": 7, "slots": 8}),
-}  # fmt: skip
-# of the others WordInputs
-KINDS = {"cca": VectorInputs, "two_branch": VectorInputs}
-KINDS |= dict.fromkeys(("dp_rnn", "scan", "vse_infinity"), RegionInputs)
+    "vse": {"word_dim": 6, "hidden": 5, "dim": 7, "text_encoder": "lstm", "text_pool": "max"},
+    "two_branch": {"branches": "linear", "dim": 7},
+    "cca": {"dim": 4},
+    "scan": PAIRS | {"position_gate": True},
+    "vse_infinity": PAIRS,
+    "dp_rnn": PAIRS,
+    "dual_path": PAIRS
+    | {"text_cnn": "resnet18", "text_width": 8, "hidden": 9, "slots": 8}
+    | {"resize": SIDE, "crop": SIDE},
+}
 
 
 def small_params(folder, **changes):
@@ -139,17 +123,19 @@ def files_of(model):
 
 
 def draw_weights(model, seed=0, **changed):
-    """A checkpoint of weights that tell inputs apart, whatever they are; changed: its sizes."""
-    files, (kind, sizes) = files_of(model), NETWORKS[model]
-    given = Inputs(**{name: files[name] for name in ("images", "captions", "features", "text")})
-    read = KINDS.get(model, WordInputs)(given)
-    sizes = {"image_dim": read.sizes["image_dim"]} | sizes | changed
-    if model == "dual_path":
-        path = stage_paths("extract_image_features", ("network",))["network"]
-        sizes |= network_to_tune(replace(given, network=path), read.features, 32, "crop")[1]
+    """A checkpoint of weights that tell inputs apart, whatever they are; changed: keys of the
+    section, or sizes of the data."""
+    kind, files = load_model(model), files_of(model)
+    given = {name: files[name] for name in ("images", "captions", "features", "text")}
+    network_file = stage_paths("extract_image_features", ("network",))["network"]
+    keys = kind.Config.model_fields
+    section = NETWORKS[model] | {key: value for key, value in changed.items() if key in keys}
+    config = kind.Config(**section)
+    data = kind.open_data(config, Inputs(**given, network=network_file))
+    sizes = data.sizes | {key: value for key, value in changed.items() if key not in keys}
     torch.manual_seed(seed)
-    network = kind(**sizes)
-    state = network.state_dict()
+    network = kind(config, **sizes)
+    state = network.weights()
     drawn = {name: torch.randn(value.shape) / 4 for name, value in state.items()}
     if model in ("scan", "dp_rnn", "vse_infinity"):  # buffers are kept
         state |= {name: 4 * drawn[name] for name, _ in network.named_parameters()}
@@ -158,9 +144,9 @@ def draw_weights(model, seed=0, **changed):
         state |= {n: v for n, v in drawn.items() if not n.startswith(("image_s", "sentence_s"))}
     description = Description(
         model=model,
-        architecture=sizes,
-        params={},
-        inputs=read.identity,
+        architecture=network.architecture(sizes),
+        params={model: config.model_dump(mode="json")},
+        inputs=data.identity,
         epoch=1,
         val_rsum=2.0 if model == "scan" else 1.0,  # the best of them
     )

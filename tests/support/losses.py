@@ -6,10 +6,9 @@ import math
 
 import torch
 
-from models.ranking import LOSSES, loss_class, make_loss
-from models.ranking.pairs import PairLoss
-from models.ranking.params import settings_of
-from models.two_branch.loss import StructureLoss
+from models.losses import PairLoss
+from models.ranking import LOSSES, loss_class, make_loss, settings_of
+from models.two_branch import StructureLoss
 
 # Every loss is given all settings and reads its own; the logarithm is exact in float32.
 TEMPERATURE = math.exp(-1.25)

@@ -11,9 +11,9 @@ from commands import fail, succeed
 from tiny_inputs import PATHS, REGIONS, SENTENCES, options, write_params
 
 from models.registry import load_model
+from pipeline.evaluation.score_file import SplitScores, read_scores
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.repeatable import seed_everything
-from pipeline.scores.file import SplitScores, read_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from stages.evaluate import main as evaluate_stage
 from stages.params import load_params, run_of, whole_type
@@ -42,7 +42,7 @@ class ModelRuns:
     def prepared(self, folder: Path) -> SimpleNamespace:
         """The parts of a training with the parameters as they are, before its first step."""
         with chdir(folder):
-            params = load_params()
+            params = load_params(models=None)
             run = run_of(params)
             seed_everything(params.seed)
             kind, config = load_model(self.name), getattr(params, self.name)

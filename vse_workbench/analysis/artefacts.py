@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from pipeline.evaluation.correlation import Correlation
-from pipeline.evaluation.separation import separation
+from pipeline.evaluation.findings import separation
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.report.curve_files import ERROR, read_curve
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.text import printable
-from pipeline.scores.file import SplitScores
 from vse_workbench.analysis import figures
 from vse_workbench.analysis.discriminative import TOP, by_word
 

@@ -63,9 +63,9 @@ def by_word(drops: pd.DataFrame) -> pd.DataFrame:
 
 def _drops_of(embedder: QueryEmbedder, captions: pd.DataFrame, images: np.ndarray) -> pd.DataFrame:
     """The rows of some captions, each caption whole and shortened embedded in one call."""
-    texts = list[list[str]]()
-    owners = list[int]()
-    rows = list[tuple[int, str, int]]()
+    texts: list[list[str]] = []
+    owners: list[int] = []
+    rows: list[tuple[int, str, int]] = []
     for owner, words in enumerate(captions["tokens"]):
         known = [position for position, word in enumerate(words) if embedder.knows(word)]
         if len(known) > 1:

@@ -103,7 +103,7 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
     with picture(path, 7.0, 2.5 * rows) as drawn:
         every = drawn.subplots(rows, 1, sharex=True)
         upper, middle, *others = every
-        _losses(upper, curve)
+        _plot_losses(upper, curve)
         epochs, rsums = curve.line(curve.rsum)
         middle.plot(epochs, rsums, "o-", markersize=3, color=FAINT)
         epoch, rsum = curve.best
@@ -125,7 +125,7 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
         drawn.suptitle(f"Training of {name}")
 
 
-def _losses(axes: Axes, curve: Curve) -> None:
+def _plot_losses(axes: Axes, curve: Curve) -> None:
     """A line for each phase, broken where others come between: their losses are different sums."""
     for number, name in enumerate(dict.fromkeys(curve.phases)):
         losses = np.where(np.array(curve.phases) == name, curve.loss, np.nan)

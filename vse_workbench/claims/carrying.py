@@ -1,8 +1,8 @@
 """Code that was changed and computes the same: rows of its states may stand in one pair.
 
 A run that is made again, with the same settings, data, seed and factor under other code, either
-gives every test query the rank that it had, or it does not. Where ENOUGH runs of a list of code
-gave the same, and none another one, the two lists count as one.
+gives every test query the rank that it had, or it does not. Where RERUNS_NEEDED runs of a list of
+code gave the same, and none another one, the two lists count as one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ class Rerun:
 
 def find_reruns(kept: Kept) -> list[Rerun]:
     """All runs that were made again, in the order of the table."""
-    found = dict[Run, list[Row]]()
+    found: dict[Run, list[Row]] = {}
     for row in kept.rows:
         if row.seed != SEARCHED:  # its ranks are not kept
             found.setdefault(row.run, []).append(row)
@@ -40,26 +40,22 @@ def find_reruns(kept: Kept) -> list[Rerun]:
 
 def equal_codes(runs: Iterable[Rerun]) -> dict[str, str]:
     """By the code of older runs the newest one that gives the same; others are left out."""
-    results = dict[tuple[str, str], list[bool]]()
-    order = list[str]()
-    for run in runs:
+    results: dict[tuple[str, str], list[bool]] = {}
+    last: dict[str, int] = {}  # by code, the place of the last run that was made again with it
+    for place, run in enumerate(runs):
         results.setdefault((run.old.code, run.new.code), []).append(run.is_same)
-        order.append(run.new.code)
-    groups = list[set[str]]()
+        last[run.new.code] = place
+    groups: list[set[str]] = []
     for pair, same in results.items():
         if all(same) and len(same) >= RERUNS_NEEDED:
-            joined = [group for group in groups if group & set(pair)]
-            groups = [group for group in groups if group not in joined]
-            groups.append(set(pair).union(*joined))
-    codes = dict[str, str]()
+            touching = [group for group in groups if group & set(pair)]
+            groups = [group for group in groups if group not in touching]
+            groups.append(set(pair).union(*touching))
+    codes: dict[str, str] = {}
     for group in groups:
-        newest = max(group, key=lambda code: _last(order, code))
+        newest = max(group, key=lambda code: last.get(code, -1))
         codes |= dict.fromkeys(sorted(group - {newest}), newest)
     return codes
-
-
-def _last(order: list[str], code: str) -> int:
-    return max((place for place, each in enumerate(order) if each == code), default=-1)
 
 
 def key_of(row: Row, codes: Codes) -> str:

@@ -7,8 +7,8 @@ from statistics import fmean
 
 from scipy import stats
 
-from pipeline.comparison.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.evaluation.figures import DECIMALS
+from pipeline.evaluation.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.runtime.errors import listing
 from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns, key_of, keys_of
 from vse_workbench.claims.ledger import (
@@ -21,7 +21,7 @@ from vse_workbench.claims.ledger import (
     seeds_of,
     unmet_premises,
 )
-from vse_workbench.claims.ranks import Reached, chance_of, image_differences, read_ranks
+from vse_workbench.claims.ranks import FiguresAndRanks, chance_of, image_differences, read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
 from vse_workbench.claims.verdict import (
     MEASURED,
@@ -59,7 +59,7 @@ class Judgement:
     has_share: bool = False  # the second level is clear of chance
     differences: list[float] = field(default_factory=list)  # of each of the n seeds
     found: OverSeeds | None = None  # their mean and its 95 % interval
-    alone: bool = False  # without other test images: there are no ranks for this measure
+    is_seeds_only: bool = False  # without other test images: there are no ranks for this measure
     p: float | None = None
     corrected: float | None = None  # for the number of claims that were judged
     family: int = 0  # that number
@@ -135,7 +135,7 @@ def _count_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> No
     """Give a cell the runs of the newest state that has all seeds of both sides, or say what is
     lacking under the newest one."""
     claim = cell.claim
-    notes = list[str]()
+    notes: list[str] = []
     signs = ledger.signs(claim)
     sides = (claim.first, claim.second)
     seeds = seeds_of(ledger, claim)
@@ -176,20 +176,20 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
         [sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
         for side in cell.used
     ]
-    reached = [[_reached(row, kept) for row in side] for side in cell.used]
-    by_image = image_differences(list(zip(*reached, strict=True)), signs)
+    first, second = ([_figures_and_ranks(row, kept) for row in side] for side in cell.used)
+    by_image = image_differences(list(zip(first, second, strict=True)), signs)
     q = 0.0 if by_image is None else shared_deviation(by_image) / math.sqrt(by_image.shape[1])
-    cell.alone = by_image is None
-    cell.differences = [round(a - b, DECIMALS) for a, b in zip(*values, strict=True)]
+    cell.is_seeds_only = by_image is None
+    cell.differences = [round(a - b, DECIMALS) for a, b in zip(values[0], values[1], strict=True)]
     cell.levels = fmean(values[0]), fmean(values[1])
-    cell.has_share = _is_clear_of_chance(cell, reached[1], signs)
+    cell.has_share = _is_clear_of_chance(cell, second, signs)
     cell.found = over_seeds(cell.differences, q)
     collapsed = [row for row in used if row.outcome == COLLAPSED]
     early = [row for row in used if not row.has_converged]
     untrained = _untrained_side(ledger, cell)
     cell.notes += [
-        *_endings([*collapsed, *early]),
-        *_edges(ledger, used),
+        *_ending_notes([*collapsed, *early]),
+        *_edge_notes(ledger, used),
         *_setting_notes(ledger, cell),
     ]
     if early or len(collapsed) == len(used):
@@ -202,13 +202,15 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
         cell.p = p_value(cell.differences, q, cell.claim.region)
 
 
-def _reached(row: Row, kept: Kept) -> Reached:
+def _figures_and_ranks(row: Row, kept: Kept) -> FiguresAndRanks:
     path = kept.ranks / row.ranks
     is_without = row.outcome == COLLAPSED and not path.exists()
     return row.figures, None if is_without else read_ranks(path)
 
 
-def _is_clear_of_chance(cell: Judgement, second: Sequence[Reached], signs: Iterable[str]) -> bool:
+def _is_clear_of_chance(
+    cell: Judgement, second: Sequence[FiguresAndRanks], signs: Iterable[str]
+) -> bool:
     """Whether the second level is a measure for a share: at least CLEAR times chance, where the
     measure is a sum of recalls."""
     if any(row.outcome == COLLAPSED for row in cell.used[1]):
@@ -238,16 +240,16 @@ def _untrained_side(ledger: Ledger, cell: Judgement) -> str:
     return ""
 
 
-def _endings(rows: Iterable[Row]) -> list[str]:
+def _ending_notes(rows: Iterable[Row]) -> list[str]:
     """How runs that decide nothing, or collapsed, have ended, with their seeds."""
-    endings = dict[str, list[int]]()
+    endings: dict[str, list[int]] = {}
     for row in rows:
         text = row.outcome or f"best epoch {row.best_epoch} of at most {row.cap}"
         endings.setdefault(f"{row.setting}: {text}", []).append(row.seed)
     return [f"{text}, seeds {listing(seeds, 20)}" for text, seeds in endings.items()]
 
 
-def _edges(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
+def _edge_notes(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
     """Settings whose search chose the first or the last of its factors: others may be better."""
     settings = {row.setting: row for row in rows}
     return [

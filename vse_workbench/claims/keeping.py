@@ -16,14 +16,14 @@ from pipeline.corpus.tables import (
     load_images,
 )
 from pipeline.evaluation.figures import DECIMALS, chance_level, rounded
-from pipeline.evaluation.file import read_query_ranks
+from pipeline.evaluation.rank_file import read_query_ranks
+from pipeline.evaluation.truth import group_codes
 from pipeline.phrases.tables import load_phrases
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.text import Values
-from pipeline.scores.groups import group_codes
 from pipeline.storage.features import FeatureFile
 from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
 from vse_workbench.claims.queue import TRAINING, Job, Plan
@@ -69,7 +69,7 @@ def keep_run(
     else:
         metrics = json.loads(_path_in(folder, plan.stage, "metrics").read_bytes())
         results = metrics[plan.criterion]
-        val_rsum, best, last, cap = _epochs(folder, plan)
+        val_rsum, best, last, cap = _read_epochs(folder, plan)
     measured = {key: float(value) for key, value in leaves(results) if key in FIGURES}
     figures = {key: value for key, value in measured.items() if math.isfinite(value)}
     at_chance = figures.get("rsum", math.inf) < NEAR_CHANCE * chance["rsum"]
@@ -97,7 +97,7 @@ def keep_run(
     )
     if job.seed != SEARCHED and not has_collapsed:
         criterion = "naive" if plan.criterion == FEATURES else plan.criterion
-        write_ranks(kept.ranks / row.ranks, _ranks(folder, plan, criterion))
+        write_ranks(kept.ranks / row.ranks, _read_ranks_of_run(folder, plan, criterion))
     return row
 
 
@@ -107,7 +107,7 @@ def _path_in(folder: Path, stage: str, option: str) -> Path:
     return folder / stage_paths(name, (option,), item or None, folder / GRAPH)[option]
 
 
-def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
+def _read_epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
     """Validation of the kept epoch, its number, that of the last one, and the most there might have
     been: all in its phase. Of several trainings those of the one that is nearest to its cap."""
     from pipeline.storage.checkpoint import read_checkpoint  # torch takes seconds to load
@@ -150,7 +150,7 @@ def epochs_of_phase(
     Args:
         curve: a row for each epoch, with `phase` and `ended`.
         kept: the epoch, 1 is the first of the curve.
-        allowed: the most epochs of each phase, as of `caps`.
+        allowed: the most epochs of each phase, as of `epoch_limits`.
         loss: the phase of rows that name none of these.
 
     Returns:
@@ -187,7 +187,7 @@ def epoch_limits(section: Values, loss: str) -> dict[str, int]:
     return limits | {name: count for name, count in later.items() if count}
 
 
-def _ranks(folder: Path, plan: Plan, criterion: str) -> KeptRanks:
+def _read_ranks_of_run(folder: Path, plan: Plan, criterion: str) -> KeptRanks:
     if plan.stage.startswith(LOCALISING):
         file = FeatureFile(_path_in(folder, plan.stage, "output"))
         phrases = load_phrases(_path_in(folder, plan.stage, "phrases")).of_split("test")

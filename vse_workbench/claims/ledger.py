@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from pipeline.evaluation.columns import COLUMNS
+from pipeline.evaluation.rank_file import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.recipes import leaves, merge, read_recipe
 from pipeline.runtime.section import Count, Name, Positive, Section, one_of
@@ -136,7 +136,7 @@ def read_ledger(path: Path = Path("claims.yaml")) -> Ledger:
     except ValidationError as error:
         problems = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
     else:
-        problems = [*_problems(ledger)] or [*_claim_problems(ledger)]
+        problems = [*_reference_problems(ledger)] or [*_claim_problems(ledger)]
     if problems:
         raise WorkbenchError(f"{path}:\n  " + "\n  ".join(problems))
     return ledger
@@ -202,7 +202,7 @@ def unmet_premises(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
     Returns:
         A line for each; [] where it can be tried.
     """
-    lacking = dict[str, None]()
+    lacking: dict[str, None] = {}
     own = {side: resolved_setting(ledger, side).has for side in (claim.first, claim.second)}
     for key, need in claim.needs.items():
         actuals = {side: has[key] for side, has in own.items() if key in has}
@@ -262,13 +262,13 @@ def setting_params(
     context = f"claims.yaml, setting {name} on {dataset}"
     for values in (where.set, setting.set, where.over.get(ALL, {}), where.over.get(name, {})):
         for key, value in values.items():
-            _assign(params, key, value, context)
+            _set_key(params, key, value, context)
     for key in ledger.search.keys.get(setting.model, []) if factor != 1 else ():
-        _assign(params, key, float(f"{dict(leaves(params))[key] * factor:.6g}"), context)
+        _set_key(params, key, float(f"{dict(leaves(params))[key] * factor:.6g}"), context)
     return params
 
 
-def _assign(params: Values, key: str, value: Any, where: str) -> None:
+def _set_key(params: Values, key: str, value: Any, where: str) -> None:
     node: Any = params
     section, _, shared = key.partition(".training.")
     try:
@@ -283,7 +283,7 @@ def _assign(params: Values, key: str, value: Any, where: str) -> None:
         raise WorkbenchError(f"{where}: params.yaml has no key {key}") from None
 
 
-def _problems(ledger: Ledger) -> Iterator[str]:
+def _reference_problems(ledger: Ledger) -> Iterator[str]:
     for name, setting in ledger.settings.items():
         if setting.base not in (None, *ledger.settings):
             yield f"settings.{name}: base {setting.base!r} is no setting"

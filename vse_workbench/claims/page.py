@@ -11,8 +11,8 @@ from textwrap import fill
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy import stats
 
+from pipeline.evaluation.truth import DIRECTIONS
 from pipeline.runtime.errors import counted
-from pipeline.scores.ranking import DIRECTIONS
 from vse_workbench.claims.carrying import RERUNS_NEEDED, Rerun, equal_codes, find_reruns
 from vse_workbench.claims.judgement import CLEAR, DRAWN, Judgement
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger
@@ -50,7 +50,7 @@ def claims_page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: s
     """
     rows = kept.rows
     words = [label for label in LABELS if any(cell.label == label for cell in cells)]
-    papers = dict[str, list[str]]()
+    papers: dict[str, list[str]] = {}
     for name, claim in ledger.claims.items():
         papers.setdefault(claim.paper, []).append(name)
     pairs = Counter((cell.claim.paper, cell.label) for cell in cells)
@@ -67,17 +67,17 @@ def claims_page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: s
         intervals=len(both),
         papers=papers,
         cells={(cell.name, cell.dataset): cell for cell in cells},
-        numbers=partial(_numbers, ledger),
-        in_paper=partial(_published, ledger),
+        numbers=partial(_shown_numbers, ledger),
+        in_paper=partial(_published_text, ledger),
         runs=runs | {"all": list(rows)},
         searched=SEARCHED,
         ledger=ledger,
         notes=[cell for cell in cells if cell.found and cell.notes],
-        settings=_levels(cells),
-        again=_made_again(kept),
+        settings=_level_rows(cells),
+        again=_rerun_rows(kept),
         enough=RERUNS_NEEDED,
         explained=(PREMISE, WITHDRAWN),
-        **_example(cells),
+        **_example_values(cells),
     )
 
 
@@ -131,39 +131,41 @@ def rows_of(ledger: Ledger, cells: Iterable[Judgement]) -> list[list[str]]:
     for cell in cells:
         published = "no figures" if cell.published is None else f"{cell.published:+.1f}"
         columns = [cell.name, cell.dataset, cell.claim.measure, published]
-        rows.append([*columns, *(_numbers(ledger, cell)[:3] or [""] * 3), cell.label])
+        rows.append([*columns, *(_shown_numbers(ledger, cell)[:3] or [""] * 3), cell.label])
     return rows
 
 
-def _numbers(ledger: Ledger, cell: Judgement) -> list[str]:
+def _shown_numbers(ledger: Ledger, cell: Judgement) -> list[str]:
     """The difference with its interval; its size and p; seeds and cost; R@1 of both settings, ""
     where they have none. [] where nothing ran"""
     effect = cell.found
     if effect is None or cell.levels is None:
         return []
-    size = _share(ledger, cell.claim, effect.mean, cell.levels[1]) if cell.has_share else []
+    size = (
+        _share_of_level(ledger, cell.claim, effect.mean, cell.levels[1]) if cell.has_share else []
+    )
     if cell.corrected is not None:
         p = "p < 0.001" if cell.corrected < 0.001 else f"p {cell.corrected:.3f}"
         size.append(f"{p} of {cell.family}")
     interval = f"{effect.mean:+.1f} ({effect.low:+.1f} to {effect.high:+.1f})"
-    seeds = f"n {len(cell.differences)}{' alone' if cell.alone else ''}"
+    seeds = f"n {len(cell.differences)}{' alone' if cell.is_seeds_only else ''}"
     sides = [", ".join(f"{value:.1f}" for value in side) for side in cell.first_places]
     first_places = f"R@1 {' against '.join(sides)}" if sides else ""
     return [interval, ", ".join(size), f"{seeds}, {cell.minutes:.0f} min", first_places]
 
 
-def _share(ledger: Ledger, claim: Claim, difference: float, level: float) -> list[str]:
+def _share_of_level(ledger: Ledger, claim: Claim, difference: float, level: float) -> list[str]:
     """A difference as a share of a level; [] for a measure that itself is a difference."""
     signs = set(ledger.signs(claim).values())
     return [f"{100 * difference / abs(level):+.1f} %"] if level and len(signs) == 1 else []
 
 
-def _published(ledger: Ledger, claim: Claim) -> str:
+def _published_text(ledger: Ledger, claim: Claim) -> str:
     """The paper's difference in points and as a share, and its dataset."""
     if claim.published is None:
         return "no figures"
     first, second = ledger.published(claim)
-    share = _share(ledger, claim, first - second, second)
+    share = _share_of_level(ledger, claim, first - second, second)
     figures = [figure.partition(".") for figure in ledger.measures[claim.measure]]
     if all(way in DIRECTIONS and kind in TOP for way, _, kind in figures):
         # of about as many images at random; the papers have more captions for each, or as many
@@ -172,9 +174,9 @@ def _published(ledger: Ledger, claim: Claim) -> str:
     return "<br>".join([f"{first - second:+.1f}", *share, claim.published.on])
 
 
-def _levels(cells: Sequence[Judgement]) -> list[dict[str, object]]:
+def _level_rows(cells: Sequence[Judgement]) -> list[dict[str, object]]:
     """R@1 and rsum of every setting that has a cell, by dataset, means over its seeds."""
-    found = dict[tuple[str, str], Sequence[Row]]()
+    found: dict[tuple[str, str], Sequence[Row]] = {}
     for cell in cells:
         for side, rows in zip((cell.claim.first, cell.claim.second), cell.used, strict=True):
             if rows and all(figure in row.figures for row in rows for figure in LEVEL_FIGURES):
@@ -187,9 +189,9 @@ def _levels(cells: Sequence[Judgement]) -> list[dict[str, object]]:
     ]
 
 
-def _made_again(kept: Kept) -> list[dict[str, object]]:
+def _rerun_rows(kept: Kept) -> list[dict[str, object]]:
     """What was made again under other code, by the two lists of code."""
-    found = dict[tuple[str, str], list[Rerun]]()
+    found: dict[tuple[str, str], list[Rerun]] = {}
     for run in find_reruns(kept):
         found.setdefault((run.old.code, run.new.code), []).append(run)
     return [
@@ -204,9 +206,9 @@ def _made_again(kept: Kept) -> list[dict[str, object]]:
     ]
 
 
-def _example(cells: Sequence[Judgement]) -> dict[str, object]:
+def _example_values(cells: Sequence[Judgement]) -> dict[str, object]:
     """What the worked example needs: of the first cell that was decided, else of the first."""
-    judged = [cell for cell in cells if cell.p is not None and not cell.alone]
+    judged = [cell for cell in cells if cell.p is not None and not cell.is_seeds_only]
     cell = min(judged, key=lambda cell: cell.word not in ("holds", "reversed"), default=None)
     if cell is None or cell.found is None:
         return {"example": None}

@@ -25,7 +25,7 @@ def draw_claims(path: Path, ledger: Ledger, cells: Sequence[Judgement]) -> None:
         cells: those that have an interval, at least one.
     """
     titles = {cell.dataset: ledger.datasets[cell.dataset].title for cell in cells}
-    papers = dict[str, dict[str, list[Judgement]]]()
+    papers: dict[str, dict[str, list[Judgement]]] = {}
     for cell in cells:
         papers.setdefault(cell.claim.paper, {}).setdefault(cell.name, []).append(cell)
     heights = [len(claims) + 1.5 for claims in papers.values()]

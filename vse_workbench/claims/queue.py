@@ -82,7 +82,7 @@ class Planner:
             if is_tried(self.ledger, claim, dataset)
             for side in (claim.first, claim.second)
         )
-        return [self.plan(*pair) for pair in dict.fromkeys(compared)]
+        return [self.plan(setting, dataset) for setting, dataset in dict.fromkeys(compared)]
 
     def params(self, setting: str, dataset: str, factor: float = 1.0) -> Values:
         """The params.yaml of a setting.
@@ -118,7 +118,8 @@ class Planner:
         training = _upstream_stages(whole, [name for name in stages if name.startswith(TRAINING)])
         typed = whole_type().model_validate(with_defaults(values))
         lists = {
-            name: code_list(self.sources, name, self.lists[name], typed) for name in _lists(stages)
+            name: code_list(self.sources, name, self.lists[name], typed)
+            for name in _code_lists(stages)
         }
         free = WITHOUT_EFFECT if entry.criterion != "naive" else (*WITHOUT_EFFECT, "inference")
         counting = {key: value for key, value in leaves(params) if not _is_below(key, free)}
@@ -141,7 +142,7 @@ class Planner:
             stages=tuple(stages),
             digest=fingerprint(**parts)[:12],
             code=fingerprint(lists=list(lists.values()))[:12],
-            trained=fingerprint(lists=[lists[name] for name in _lists(training)])[:12],
+            trained=fingerprint(lists=[lists[name] for name in _code_lists(training)])[:12],
         )
 
 
@@ -187,12 +188,12 @@ def lacking_jobs(
         ledger: the claims.
         plans: of the settings.
         rows: what is kept.
-        codes: older code whose rows count (carrying.carried_codes).
+        codes: older code whose rows count (carrying.equal_codes).
 
     Returns:
         The jobs in their order.
     """
-    jobs = list[Job]()
+    jobs: list[Job] = []
     codes = codes or {}
     for plan in plans:
         here = (plan.setting, plan.dataset)
@@ -200,20 +201,23 @@ def lacking_jobs(
         matching = [row for row in rows if row.place[:2] == here and key_of(row, codes) == key]
         kept = {(row.seed, row.factor) for row in matching}
         factors = factors_of(ledger, plan.setting)
-        minutes = _minutes(ledger, plan, rows)
+        minutes = _expected_minutes(ledger, plan, rows)
         seeds = resolved_setting(ledger, plan.setting).seeds
         chosen = chosen_factor(factors, matching)
         runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
-        runs += [(SEARCHED, factor) for factor in factors if len(factors) > 1]
-        jobs += [Job(plan, *run, minutes) for run in runs if run not in kept]
+        if len(factors) > 1:
+            runs += [(SEARCHED, factor) for factor in factors]
+        jobs += [
+            Job(plan, seed, factor, minutes) for seed, factor in runs if (seed, factor) not in kept
+        ]
     return sorted(jobs, key=lambda job: job.seed != SEARCHED)
 
 
 def carrying_jobs(
     ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row], codes: Codes | None = None
 ) -> list[Job]:
-    """The shortest runs that would carry rows of older code to today's: ENOUGH of each older list
-    of code, less what was made again.
+    """The shortest runs that would carry rows of older code to today's: RERUNS_NEEDED of each
+    older list of code, less what was made again.
 
     Args:
         ledger: the claims.
@@ -225,7 +229,7 @@ def carrying_jobs(
         The jobs, the shortest first.
     """
     codes = codes or {}
-    jobs = dict[tuple[str, str], dict[Run, Job]]()
+    jobs: dict[tuple[str, str], dict[Run, Job]] = {}
     made = {row.run: row.code for row in rows}  # by the code that made it last
     for plan in plans:
         seeds = resolved_setting(ledger, plan.setting).seeds
@@ -236,7 +240,7 @@ def carrying_jobs(
             if is_of_plan and is_older and row.seed != SEARCHED:
                 job = Job(plan, row.seed, row.factor, row.minutes)
                 jobs.setdefault((older, plan.code), {})[row.run] = job
-    lacking = list[Job]()
+    lacking: list[Job] = []
     for (_, code), own in jobs.items():
         left = {run: job for run, job in own.items() if made[run] != code}
         shortest = sorted(left.values(), key=lambda job: job.minutes or 0)
@@ -244,7 +248,7 @@ def carrying_jobs(
     return sorted(lacking, key=lambda job: job.minutes or 0)
 
 
-def _minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
+def _expected_minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
     """The median of what kept runs took: of the setting, else of its model on the dataset."""
     model = resolved_setting(ledger, plan.setting).model
     alike = [name for name in ledger.settings if resolved_setting(ledger, name).model == model]
@@ -274,7 +278,7 @@ def _upstream_stages(stages: Values, last: Sequence[str]) -> Values:
     return dict(sorted(needed.items()))
 
 
-def _lists(stages: Values) -> list[str]:
+def _code_lists(stages: Values) -> list[str]:
     """The names of the lists of code that stages depend on, sorted."""
     deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
     return sorted(path.name for path in deps if path.parent == CODE)

@@ -27,7 +27,7 @@ class KeptRanks:
 
 
 # The figures of a run, and its ranks, None where it made none because it collapsed.
-Reached = tuple[Mapping[str, float], KeptRanks | None]
+FiguresAndRanks = tuple[Mapping[str, float], KeptRanks | None]
 
 
 def write_ranks(path: Path, kept: KeptRanks) -> None:
@@ -37,8 +37,8 @@ def write_ranks(path: Path, kept: KeptRanks) -> None:
         path: the file.
         kept: ranks and images, in the smallest whole numbers that hold them.
     """
-    arrays = {way: _small(ranks) for way, ranks in kept.ranks.items()}
-    arrays |= {f"{way}.images": _small(images) for way, images in kept.images.items()}
+    arrays = {way: _smallest_type(ranks) for way, ranks in kept.ranks.items()}
+    arrays |= {f"{way}.images": _smallest_type(images) for way, images in kept.images.items()}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_bytes(path, buffer.getvalue())
@@ -58,7 +58,7 @@ def read_ranks(path: Path) -> KeptRanks:
 
 
 def image_differences(
-    pairs: Sequence[tuple[Reached, Reached]], signs: Mapping[str, int]
+    pairs: Sequence[tuple[FiguresAndRanks, FiguresAndRanks]], signs: Mapping[str, int]
 ) -> np.ndarray | None:
     """What each test image adds to the difference of a measure.
 
@@ -82,8 +82,11 @@ def image_differences(
         match: Any = matches[figure]
         codes = shape.images[match["way"]]
         queries = np.bincount(codes, minlength=images)
-        for row, (a, b) in enumerate(pairs):
-            each = _values(*a, figure, match) - _values(*b, figure, match) + np.zeros(len(codes))
+        for row, (first, second) in enumerate(pairs):
+            difference = _values_of_queries(first, figure, match) - _values_of_queries(
+                second, figure, match
+            )
+            each = difference + np.zeros(len(codes))
             mean = each.mean()
             apart = np.bincount(codes, each, images) - mean * queries
             total[row] += sign * (mean + apart * images / len(codes))
@@ -113,10 +116,11 @@ def chance_of(kept: KeptRanks, figures: Iterable[str]) -> float | None:
     return total
 
 
-def _values(
-    figures: Mapping[str, float], kept: KeptRanks | None, figure: str, match: Mapping[str, str]
+def _values_of_queries(
+    run: FiguresAndRanks, figure: str, match: Mapping[str, str]
 ) -> np.ndarray | float:
     """What each query adds to a figure, (Q,); the figure itself of a run without ranks."""
+    figures, kept = run
     if kept is None:
         return figures[figure]
     ranks = kept.ranks[match["way"]]
@@ -125,5 +129,5 @@ def _values(
     return 100.0 * ((ranks > 0) & (ranks <= int(match["figure"][1:])))
 
 
-def _small(numbers: np.ndarray) -> np.ndarray:
+def _smallest_type(numbers: np.ndarray) -> np.ndarray:
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))

@@ -139,7 +139,7 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
     Raises:
         WorkbenchError: the first such run, by its name.
     """
-    before = set[Run]()
+    before: set[Run] = set()
     for row in rows:
         is_again = row.run in before
         before.add(row.run)
@@ -213,7 +213,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         rows = TypeAdapter(list[Row]).validate_python(records)
     except ValidationError as error:
-        (number, *_, column) = error.errors()[0]["loc"]
+        number, *_, column = error.errors()[0]["loc"]
         text = error.errors()[0]["msg"]
         line = int(number) + 2  # of the file, the head is its first
         raise WorkbenchError(f"{path}, line {line}: {column}: {text}") from None

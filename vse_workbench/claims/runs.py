@@ -58,8 +58,8 @@ class Folder:
         self.commit = commit
         self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
         if not (self.path / ".git").is_file():
-            add = ("worktree", "add", "--force", "--force", "--detach")
-            run_command("git", *add, str(self.path), commit)
+            options = ("--force", "--force", "--detach")
+            run_command("git", "worktree", "add", *options, str(self.path), commit)
         run_command("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
         name_user()
         cache = sys.executable, "-m", "dvc", "cache", "dir"
@@ -126,7 +126,7 @@ class Runs:
         planner: of the claims.
         plans: of the settings that are run.
         kept: the runs that there are; new ones are added.
-        listed: what lacks: `queue`, or `again`.
+        listed: what lacks: `lacking_jobs`, or `carrying_jobs`.
     """
 
     def __init__(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from pipeline.comparison.revisions import load_scores
 from pipeline.corpus.tables import load_captions
+from pipeline.evaluation.revisions import load_scores
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_of, stage_paths
 from pipeline.runtime.process import say
@@ -81,7 +81,7 @@ def runs_by_label(options: tuple[str, ...], own: str) -> dict[str, str]:
     Raises:
         WorkbenchError: another form, or a label used twice.
     """
-    runs = dict[str, str]()
+    runs: dict[str, str] = {}
     for option in options:
         label, _, run = option.partition("=")
         if not (label.strip() and run) or label in (own, subjects.FEATURES, *runs):

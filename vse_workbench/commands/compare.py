@@ -4,9 +4,9 @@ from dataclasses import asdict
 
 import click
 
-from pipeline.comparison.paired import RESAMPLES, conclusion, paired_differences, table
-from pipeline.comparison.revisions import load_runs
-from pipeline.comparison.seeds import differences_over_seeds
+from pipeline.evaluation.paired import RESAMPLES, conclusion, paired_differences, table
+from pipeline.evaluation.revisions import load_runs
+from pipeline.evaluation.seeds import differences_over_seeds
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import print_json
 from stages.common import command, json_option
@@ -46,7 +46,6 @@ def main(
     runs_b = load_runs(b, model, criteria[1])
     first = [*runs_a.values()]
     second = [*runs_b.values()]
-    draw = (resamples, CONFIDENCE, SEED)
     several = len(first) + len(second) > 2
     if several and list(runs_a) != list(runs_b):
         raise WorkbenchError(
@@ -54,9 +53,9 @@ def main(
             "name the same seeds of both, or files of the same names",
         )
     if several:
-        differences = differences_over_seeds(first, second, *draw)
+        differences = differences_over_seeds(first, second, resamples, CONFIDENCE, SEED)
     else:
-        differences = paired_differences(first[0], second[0], *draw)
+        differences = paired_differences(first[0], second[0], resamples, CONFIDENCE, SEED)
     text = conclusion(differences)
     if as_json:
         figures = [asdict(figure) | {"better": figure.better or None} for figure in differences]

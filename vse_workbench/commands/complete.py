@@ -49,12 +49,12 @@ def with_every_key(values: Values, defaults: Values) -> tuple[Values, list[str]]
         if before.get(section, ...) is None and isinstance(defaults[section], dict):
             before[section] = {}  # written without keys
     whole = merge(defaults, before) | {name: before[name] for name in NAMED if name in before}
-    return whole, list(_inserted(before, whole))
+    return whole, list(_inserted_lines(before, whole))
 
 
-def _inserted(before: Values, after: Mapping[str, object], at: str = "") -> Iterator[str]:
+def _inserted_lines(before: Values, after: Mapping[str, object], at: str = "") -> Iterator[str]:
     for name, value in after.items():
         if isinstance(value, Mapping) and value:
-            yield from _inserted(before.get(name, {}), value, f"{at}{name}.")
+            yield from _inserted_lines(before.get(name, {}), value, f"{at}{name}.")
         elif name not in before:
             yield f"{at}{name} = {value_text(value)}: inserted"

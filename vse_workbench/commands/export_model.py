@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from pipeline.comparison.results import read_results
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
+from pipeline.evaluation.comparison import read_results
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
@@ -39,8 +39,8 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     sides = open_sides(name, checkpoint) if onnx else None
     evaluated = stage_paths("evaluate", ("metrics", "ranks"), name)
     results = read_results([evaluated["metrics"]], [evaluated["ranks"]])
-    tables = load_images(files["images"]), load_captions(files["captions"])
-    images, captions = (table["split"].value_counts() for table in tables)
+    images = load_images(files["images"])["split"].value_counts()
+    captions = load_captions(files["captions"])["split"].value_counts()
     numbers = {n: (int(images.get(n, 0)), int(captions.get(n, 0))) for n in SPLITS}
     with replacing_export(output) as folder:
         config = write_folder(folder, files, checkpoint)
@@ -50,5 +50,6 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
         readme = model_card(config, results, params.dataset, numbers, licence)
         write_text(folder / "README.md", readme)
         write_config(folder, config)
-        QueryEmbedder(*read_folder(folder), pick_device("cpu"))  # it answers, or is refused here
+        model, copied, weights = read_folder(folder)
+        QueryEmbedder(model, copied, weights, pick_device("cpu"))  # it answers, or is refused here
     say(f"{name}: exported to {output}")

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.inputs.regions import open_regions
-from pipeline.regions.imports.export import export_scan, export_tsv
+from pipeline.inputs.data import ImageRegions
+from pipeline.regions.export import export_scan, export_tsv
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from stages.common import command, existing, target
@@ -23,12 +23,12 @@ def main(file: Path, kind: str, output: Path) -> None:
 
     Example: vse export regions data/features/regions.h5 --format tsv --output exported
     """
-    regions = open_regions(file)
+    regions = ImageRegions(file).file
     if kind == "tsv":
         written = [export_tsv(regions, output)]
     else:
         tables = stage_paths("extract_region_features", ("images", "captions"))
-        corpus = load_images(tables["images"]), load_captions(tables["captions"])
-        written = export_scan(regions, *corpus, output)
+        images = load_images(tables["images"])
+        written = export_scan(regions, images, load_captions(tables["captions"]), output)
     for path in written:
         say(f"written: {path}, {path.stat().st_size:,} bytes")

@@ -59,7 +59,7 @@ def main(
         checked = counted(inspection.verify_file(file), "dataset")
         click.echo(f"{file}: header and {checked} checked by SHA-256")
     if row is not None and picture is not None:
-        draw(file, row, picture)
+        draw_image(file, row, picture)
     elif row is not None:
         click.echo("\n".join(inspection.describe_row(file, row)))
     if query is not None:
@@ -88,7 +88,7 @@ def check_id(file: FeatureFile | GroupFile, name: str) -> None:
         )
 
 
-def draw(path: Path, name: str, picture: Path) -> None:
+def draw_image(path: Path, name: str, picture: Path) -> None:
     """Write the image of an id, which the images table of dvc.yaml names, with its regions.
 
     Args:
@@ -100,13 +100,14 @@ def draw(path: Path, name: str, picture: Path) -> None:
         WorkbenchError: regions without boxes, or of another corpus.
     """
     from pipeline.corpus.tables import load_images  # these take a second to load
-    from pipeline.inputs.regions import has_boxes, open_regions
+    from pipeline.inputs.data import ImageRegions
+    from pipeline.inputs.regions import has_boxes
     from pipeline.report.pictures import check_png, write_png
     from pipeline.report.regions import draw_regions
     from pipeline.runtime.graph import stage_paths
 
     check_png(picture)
-    file = open_regions(path, in_memory=False)
+    file = ImageRegions(path, in_memory=False).file
     if not has_boxes(file):
         raise WorkbenchError(f"{path}: its regions have no boxes, so none can be drawn")
     images = stage_paths("extract_region_features", ("images",))["images"]

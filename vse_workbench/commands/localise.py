@@ -52,8 +52,7 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     picture = open_rgb(path, int(params.corpus.max_megapixels * 1e6))
     wordnet = params.sentences.tfidf.wordnet_folder
     device = pick_device(params.runtime.device)
-    chosen = params.phrases, wordnet, device
-    result = localise(name, words, picture, top, files, *chosen)
+    result = localise(name, words, picture, top, files, params.phrases, wordnet, device)
     colours = COLOURS[: len(result.boxes)]
     # the best box on top
     write_png(draw_boxes(picture, list(result.boxes[::-1]), colours[::-1], SIDE), output)

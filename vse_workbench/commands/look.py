@@ -10,8 +10,8 @@ import pandas as pd
 from pipeline.corpus.scripts import describe_captions
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset import READERS
-from pipeline.dataset.checks import with_tokens
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
+from pipeline.dataset.read import with_tokens
 from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import counted, listing
 from pipeline.runtime.process import uncollected
@@ -41,12 +41,12 @@ def main(folder: Path, dataset: str, annotations: str | None, images: str | None
     options = Options(seed=0, corpus=corpus, shapes=ShapesConfig(), look=True)
     with TemporaryDirectory() as nowhere, uncollected():
         source: Source = READERS.load(dataset)(folder, Path(nowhere) / "corpus", options)
-    for line in described(source):
+    for line in source_lines(source):
         click.echo(line)
     click.echo(f"to read it: vse recipe photographs -S {shlex.quote(f'raw={folder.absolute()}')}")
 
 
-def described(source: Source) -> list[str]:
+def source_lines(source: Source) -> list[str]:
     """What a reader found, a line each: remarks, images, captions, and the first pairs."""
     images = source.images
     captions = with_tokens(source.captions)
@@ -61,7 +61,7 @@ def described(source: Source) -> list[str]:
     if absent:
         lines.append(f"not there: {counted(len(absent), 'image')}: {listing(absent, 3)}")
     numbers = captions["image_id"].value_counts()
-    lines.append(f"{counted(len(captions), 'caption')}, {_range(numbers)} an image")
+    lines.append(f"{counted(len(captions), 'caption')}, {_range_text(numbers)} an image")
     if len(captions):
         lines += describe_captions(captions)
     first = captions.head(SHOWN)
@@ -70,7 +70,7 @@ def described(source: Source) -> list[str]:
     return lines
 
 
-def _range(numbers: "pd.Series[int]") -> str:
+def _range_text(numbers: "pd.Series[int]") -> str:
     """The smallest and largest of some numbers, one where they are equal."""
     if numbers.empty:
         return "0"

@@ -52,7 +52,7 @@ def main(kind: str, name: str, like: str | None) -> None:
         raise WorkbenchError(
             f"name {name!r}: allowed are lower case letters, digits and _, a letter first"
         )
-    texts, use = _model(name, like or "vse") if kind == MODEL else _entry(kind, name, like)
+    texts, use = _new_model(name, like or "vse") if kind == MODEL else _new_entry(kind, name, like)
     for path, text in texts.items():
         write_text(path, text)
     click.echo("\n".join([*(f"written: {path}" for path in texts), f"use it: {use}"]))
@@ -63,7 +63,7 @@ def main(kind: str, name: str, like: str | None) -> None:
     click.echo(f"queued runs have only what git tracks: git add {' '.join(places)}")
 
 
-def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]:
+def _new_entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]:
     """The new file of a registry by its path, and how it is used."""
     registry, simplest, use = KINDS[kind]
     if name in registry:
@@ -85,7 +85,7 @@ def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]
     return {path.as_posix(): text}, use.format(name)
 
 
-def _model(name: str, like: str) -> tuple[dict[str, str], str]:
+def _new_model(name: str, like: str) -> tuple[dict[str, str], str]:
     """The new files of a model, dvc.yaml and params.yaml by path, and how it is used."""
     if like not in model_names():
         raise WorkbenchError(f"--like {like!r}: models are {listing(model_names())}")
@@ -101,7 +101,7 @@ def _model(name: str, like: str) -> tuple[dict[str, str], str]:
         place = file.relative_to(ROOT / "models").as_posix()
         texts[f"models/{place.replace(like, name, 1)}"] = text.replace(f'"{like}"', f'"{name}"')
     graph, params = (Path(path).read_text(encoding="utf-8") for path in (GRAPH, PARAMS))
-    item = _block(graph, f"      {like}:", GRAPH)
+    item = _mapping_lines(graph, f"      {like}:", GRAPH)
     lists = ["score", "train"]
     graph = graph.replace(item, item + item.replace(f"      {like}:", f"      {name}:", 1), 1)
     if load_model(like).attends():
@@ -109,7 +109,7 @@ def _model(name: str, like: str) -> tuple[dict[str, str], str]:
         lists.append("record_attention")
     outs = "".join(f"{CODE}/{stage}@{name},\n      " for stage in lists)
     texts[GRAPH] = graph.replace("    outs: [", f"    outs: [{outs}", 1)  # those of check_params
-    section = _block(params, f"{like}:", PARAMS)
+    section = _mapping_lines(params, f"{like}:", PARAMS)
     both = section.rstrip("\n") + f"\n\n{section.replace(like, name, 1)}"
     texts[PARAMS] = params.replace(section, both, 1)
     return texts, f"dvc repro evaluate@{name}"
@@ -127,7 +127,7 @@ def _shared_folder(places: list[str]) -> str:
     return own[0] if len(own) == 1 else Path(own[0]).parent.as_posix()
 
 
-def _block(text: str, head: str, path: str) -> str:
+def _mapping_lines(text: str, head: str, path: str) -> str:
     """The lines of a mapping that begins with a line `head`; WorkbenchError where there is none."""
     indent = len(head) - len(head.lstrip())
     match = re.search(rf"^{re.escape(head)}[^\n]*\n(?: {{{indent + 1},}}[^\n]*\n)*", text, re.M)

@@ -48,8 +48,8 @@ def main(name: str, settings: tuple[str, ...]) -> None:
     chosen = parse_settings(settings)
     start = params if params.is_file() else FOLDER / "params.yaml"
     before, notes = (WORK / "recipe" / file for file in ("before.yaml", "last.json"))
-    last = {} if name == DEFAULTS else _last(notes, name)
-    kept = [pair for pair in last.get("settings", ()) if _holds(pair, settings, start)]
+    last = {} if name == DEFAULTS else _last_call(notes, name)
+    kept = [pair for pair in last.get("settings", ()) if _still_holds(pair, settings, start)]
     changes: Values = recipe.settings
     for package, more in recipe.with_installed.items():
         is_installed = find_spec(package) is not None
@@ -74,7 +74,7 @@ def main(name: str, settings: tuple[str, ...]) -> None:
     click.echo(f"undo with: {shlex.join(['cp', str(before), str(params)])}")
 
 
-def _last(notes: Path, name: str) -> Values:
+def _last_call(notes: Path, name: str) -> Values:
     """What the last call noted, {} where it was of another recipe."""
     with suppress(OSError, ValueError):
         last = json.loads(notes.read_text(encoding="utf-8"))
@@ -83,7 +83,7 @@ def _last(notes: Path, name: str) -> Values:
     return {}
 
 
-def _holds(setting: str, settings: tuple[str, ...], params: Path) -> bool:
+def _still_holds(setting: str, settings: tuple[str, ...], params: Path) -> bool:
     """Whether params.yaml still says an earlier setting, and no new one is for the same key."""
     key = setting.partition("=")[0]
     values = read_yaml(params)

@@ -69,7 +69,7 @@ def main(
         query_words(query)  # whatever is wrong with it is said before anything is loaded
     if images is not None:
         picture = open_rgb(image, MAX_PIXELS) if image else None
-        name, answer = _in_folder(folder, images, query, picture, top)
+        name, answer = _search_in_folder(folder, images, query, picture, top)
         scope = str(images)
     else:
         if folder is not None and not Path("params.yaml").exists():
@@ -108,7 +108,7 @@ def main(
     say(f"{name}: {answer.searched:,} {answer.kind}s of {scope} searched in {seconds:.2f} s")
 
 
-def _in_folder(
+def _search_in_folder(
     exported: Path | None, images: Path, query: str | None, picture: Image.Image | None, top: int
 ) -> tuple[str, Answer]:
     """The name of an exported model, and the images of a folder nearest to a text or a picture."""

@@ -55,7 +55,7 @@ def main(
     params = load_for_queries()
     device = pick_device(params.runtime.device)
     others = not_searchable(params)
-    opened = dict[str, Searcher]()
+    opened: dict[str, Searcher] = {}
     searchers = {}
     pictures = {}
     for name in names or [*scored_models(), *params.rerank]:

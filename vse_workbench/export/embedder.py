@@ -74,7 +74,7 @@ class Embedder:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled as the place of its folder, which whoever unpickles it must have, too."""
-        return _loaded, (type(self), self._folder, self._device, self.export_sha256)
+        return _load_again, (type(self), self._folder, self._device, self.export_sha256)
 
     def images(self, paths: Sequence[Path | str]) -> np.ndarray:
         """Vectors of N image files, (N, K) float32 with unit rows.
@@ -83,7 +83,7 @@ class Embedder:
             WorkbenchError: one path instead of a list, an empty list, no image file, one of more
                 than 100 million pixels, a model whose image features came from a file.
         """
-        opened = (open_rgb(path, MAX_PIXELS) for path in _listed(paths, (str, Path), "path"))
+        opened = (open_rgb(path, MAX_PIXELS) for path in _items_of_list(paths, (str, Path), "path"))
         return np.stack([self.of_image(image) for image in opened])
 
     def of_image(self, image: Image.Image) -> np.ndarray:
@@ -101,11 +101,11 @@ class Embedder:
             WorkbenchError: one text instead of a list, an empty list, a text without any word that
                 the model knows.
         """
-        words = [query_words(text) for text in _listed(texts, (str,), "text")]
+        words = [query_words(text) for text in _items_of_list(texts, (str,), "text")]
         return np.stack([self._queries.of_words(caption, None).vector for caption in words])
 
 
-def _loaded(kind: type[Embedder], folder: Path, device: str, export_sha256: str) -> Embedder:
+def _load_again(kind: type[Embedder], folder: Path, device: str, export_sha256: str) -> Embedder:
     """What was pickled, loaded again; WorkbenchError for another export in its folder."""
     embedder = kind(folder, device)
     if embedder.export_sha256 != export_sha256:
@@ -115,7 +115,7 @@ def _loaded(kind: type[Embedder], folder: Path, device: str, export_sha256: str)
     return embedder
 
 
-def _listed(value: object, kinds: tuple[type, ...], what: str) -> list[Any]:
+def _items_of_list(value: object, kinds: tuple[type, ...], what: str) -> list[Any]:
     """The items of a list; WorkbenchError for one item instead, none, or one of another type."""
     if isinstance(value, (str, Path)):
         raise WorkbenchError(f"one {what} where a list is expected", f"write [{str(value)!r}]")

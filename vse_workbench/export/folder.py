@@ -42,7 +42,7 @@ def replacing_export(folder: Path) -> Iterator[Path]:
     """An empty folder whose files take the place of an earlier export in `folder`, all at the end.
     WorkbenchError for a folder with a file that no export wrote, or one that changed since."""
     folder = folder.resolve()
-    earlier = _earlier(folder)
+    earlier = _earlier_files(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
         yield Path(temporary)
@@ -53,11 +53,11 @@ def replacing_export(folder: Path) -> Iterator[Path]:
             publish(path, folder / path.relative_to(temporary))
 
 
-def _earlier(folder: Path) -> list[Path]:
+def _earlier_files(folder: Path) -> list[Path]:
     """The files of an earlier export in a folder, config.json first."""
     paths = sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     try:
-        config = _config(folder / CONFIG)
+        config = _read_config(folder / CONFIG)
         known = {entry["path"]: entry["sha256"] for entry in config["files"].values()}
         known |= config["beside"]
         exported = [folder / CONFIG]
@@ -82,23 +82,23 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> Values:
         checkpoint: the weights.
 
     Returns:
-        The content of its config.json, which `finish` writes.
+        The content of its config.json, which `write_config` writes.
     """
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
     sizes = checkpoint.description.architecture
     spare = {"image_network"} if "image_model" in sizes else set()
     spare |= set() if "state_dim" in sizes else {"token_encoder"}  # it reads words
     copies = {
-        name: _copied(files[name], folder / NAMES[name])
+        name: _copy(files[name], folder / NAMES[name])
         for name in ("checkpoint", *PRODUCERS)
         if name in files and name not in spare
     }
-    copies["features"] = _first_row(files["features"], folder / NAMES["features"])
+    copies["features"] = _copy_first_row(files["features"], folder / NAMES["features"])
     if files["text"].is_dir():
         words = folder / NAMES["text"] / VOCABULARY
-        copies["text"] = _copied(files["text"] / VOCABULARY, words)
+        copies["text"] = _copy(files["text"] / VOCABULARY, words)
     else:
-        copies["text"] = _first_row(files["text"], folder / NAMES["sentences"])
+        copies["text"] = _copy_first_row(files["text"], folder / NAMES["sentences"])
     description = checkpoint.description
     entries = {
         name: {"path": path.relative_to(folder).as_posix(), "sha256": sha256_file(path)}
@@ -132,7 +132,7 @@ def write_config(folder: Path, config: Values) -> None:
 
 def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
     """The name of an exported model, its files by the names that queries use, and its weights."""
-    config = _config(folder / CONFIG)
+    config = _read_config(folder / CONFIG)
     files: Files = {}
     for name, entry in config["files"].items():
         path = folder / entry["path"]
@@ -147,7 +147,7 @@ def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
     return config["model"], files, read_checkpoint(files["checkpoint"], config["model"])
 
 
-def _config(path: Path) -> Values:
+def _read_config(path: Path) -> Values:
     """The content of config.json, its parts checked; paths are the names that an export gives."""
     if not path.is_file():
         reason = absent(path, "no such file: no exported model")
@@ -173,14 +173,14 @@ def _config(path: Path) -> Values:
     return config
 
 
-def _copied(source: Path, target: Path) -> Path:
+def _copy(source: Path, target: Path) -> Path:
     if not source.is_file():
         raise WorkbenchError(f"{source}: no such file", "make it with: dvc repro")
     target.parent.mkdir(exist_ok=True)
     return Path(shutil.copyfile(source, target))
 
 
-def _first_row(source: Path, target: Path) -> Path:
+def _copy_first_row(source: Path, target: Path) -> Path:
     """A feature file with the first row alone, and all attributes."""
     stored = FeatureFile(source)
     arrays = {name: stored.read([0], name) for name in stored.layouts if name != "ids"}

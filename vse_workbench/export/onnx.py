@@ -19,8 +19,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from models.backbone.file import ImageNetwork, read_network
 from models.backbone.image_cnn import crops_of, pixels_of
+from models.backbone.network import ImageNetwork, read_network
 from models.base import Model
 from models.layers.sets import GPO
 from models.registry import load_model

@@ -20,7 +20,13 @@ from models.base import Model, Rows
 from models.layers.pixels import SeesPixels
 from models.registry import load_model, model_names
 from pipeline.corpus.tables import load_captions
-from pipeline.inputs.data import ImageRegions
+from pipeline.inputs.data import (
+    CaptionKind,
+    ImageRegions,
+    SentenceVectors,
+    TokenStates,
+    encode_query,
+)
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.split import Captions, Images, to_device
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
@@ -152,19 +158,7 @@ class QueryEmbedder:
         Raises:
             WorkbenchError: It knows none of them.
         """
-        captions = self.data.captions
-        captions.open_encoder(self.text_encoder, wordnet)
-        known = captions.known(words)
-        pairs = zip(words, known, strict=True)
-        unknown = list(dict.fromkeys(word for word, is_known in pairs if not is_known))
-        if not any(known):
-            raise WorkbenchError(
-                f"no word of the query is known to {captions.reader}: {listing(unknown)}",
-                "use words of the training captions",
-            )
-        for note in captions.notes(words, unknown):
-            tell(note)
-        return self._text_query(captions.encode([words]))
+        return self._text_query(encode_query(self.captions(wordnet), words, tell))
 
     @torch.inference_mode()
     def of_image(self, image: Image.Image) -> Query:
@@ -185,16 +179,33 @@ class QueryEmbedder:
 
     def embed_texts(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
         """Unit vectors (C, K) of C texts, lists of words of which each has one that is known."""
-        self.data.captions.open_encoder(self.text_encoder, None)
         with torch.inference_mode():
-            side = self._embed_captions(self.data.captions.encode(texts))
+            side = self._embed_captions(self.captions().encode(texts))
             vectors: np.ndarray = self.model.index(side).float().cpu().numpy()
         return vectors
 
     def knows(self, word: str) -> bool:
         """Whether a word of a text counts for the model."""
-        self.data.captions.open_encoder(self.text_encoder, None)
-        return self.data.captions.known([word])[0]
+        return self.captions().known([word])[0]
+
+    def captions(self, wordnet: Path | None = None) -> CaptionKind:
+        """What reads texts, its encoder opened with the first text: scikit-learn takes a second.
+
+        Args:
+            wordnet: Folder of WordNet's files, for an encoder that looks words up.
+
+        Returns:
+            The captions of the model's data.
+        """
+        captions = self.data.captions
+        if captions.encoder is None and self.text_encoder is not None:
+            from pipeline.sentences.encoder import encoder_of, read_encoder
+
+            if isinstance(captions, SentenceVectors):
+                captions.encoder = encoder_of(captions.file, self.text_encoder, wordnet)
+            elif isinstance(captions, TokenStates):
+                captions.encoder = read_encoder(self.text_encoder)
+        return captions
 
     def _text_query(self, caption: Captions) -> Query:
         side = self._embed_captions(caption)
@@ -237,7 +248,7 @@ class QueryEmbedder:
             from models.detector.queries import region_finder
 
             return region_finder(self.data.images.file, self.files["detector"], self.device)
-        from models.backbone.queries import feature_extractor
+        from models.backbone.extraction import feature_extractor
 
         return feature_extractor(self.files["image_network"], self.data.images.file, self.device)
 

@@ -39,8 +39,8 @@ def search_folder(embedder: Embedder, folder: Path, vector: np.ndarray, top: int
     """
     if not folder.is_dir():
         raise WorkbenchError(f"{folder}: no such folder")
-    files, skipped = _files(folder)
-    vectors = _embedded(embedder, folder, files, skipped)
+    files, skipped = _image_files(folder)
+    vectors = _embed_files(embedder, folder, files, skipped)
     if skipped:
         names = (
             f"{printable(name)} ({reason.partition(' (')[0]})" for name, reason in skipped.items()
@@ -55,12 +55,12 @@ def search_folder(embedder: Embedder, folder: Path, vector: np.ndarray, top: int
     return Answer("image", len(paths), hits)
 
 
-def _embedded(
+def _embed_files(
     embedder: Embedder, folder: Path, files: dict[str, Path], skipped: dict[str, str]
 ) -> Vectors:
     """Vectors of the files that are images: those that were kept, and new ones."""
-    cache = _cache(embedder, folder)
-    kept = _kept(cache)
+    cache = _cache_path(embedder, folder)
+    kept = _read_vectors(cache)
     vectors = {key: kept[key] for key in files if key in kept}
     new = files.keys() - kept.keys()
     try:
@@ -70,17 +70,17 @@ def _embedded(
                     image = open_rgb(files[key], MAX_PIXELS)
                     check_aspect(image)
                 except (WorkbenchError, OSError) as error:
-                    skipped[str(files[key])] = _why(error)
+                    skipped[str(files[key])] = _reason(error)
                 else:
                     vectors[key] = embedder.of_image(image)
                 progress.update()
     finally:
         if vectors and vectors.keys() != kept.keys():
-            _keep(cache, vectors)
+            _write_vectors(cache, vectors)
     return vectors
 
 
-def _files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
+def _image_files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
     """The files of a folder by the keys of their vectors; why others are left out, by path."""
     files = {}
     skipped = {}
@@ -107,7 +107,7 @@ def _files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
     return files, skipped
 
 
-def _cache(embedder: Embedder, folder: Path) -> Path:
+def _cache_path(embedder: Embedder, folder: Path) -> Path:
     """Where vectors of a folder are kept: neither in it, nor in the export."""
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if not os.path.isabs(caches):
@@ -116,26 +116,26 @@ def _cache(embedder: Embedder, folder: Path) -> Path:
     return Path(caches, "vse-workbench", f"{key}.h5")
 
 
-def _kept(cache: Path) -> Vectors:
+def _read_vectors(cache: Path) -> Vectors:
     try:
         if not cache.is_file():
             return {}
         file = FeatureFile(cache)
         return dict(zip(file.ids, file.load(), strict=True))
     except (WorkbenchError, OSError) as error:
-        say(f"all images are embedded again: {_why(error)}")
+        say(f"all images are embedded again: {_reason(error)}")
         return {}
 
 
-def _keep(cache: Path, vectors: Vectors) -> None:
+def _write_vectors(cache: Path, vectors: Vectors) -> None:
     """Write the vectors; a cache that cannot be written does not cost the answer."""
     try:
         write_features(cache, list(vectors), {"features": np.stack([*vectors.values()])}, {})
         say(f"{cache}: vectors of {counted(len(vectors), 'image')}, for the next search")
     except (WorkbenchError, OSError) as error:
-        say(f"the vectors are not kept: {_why(error)}")
+        say(f"the vectors are not kept: {_reason(error)}")
 
 
-def _why(error: WorkbenchError | OSError) -> str:
+def _reason(error: WorkbenchError | OSError) -> str:
     cause = error if isinstance(error, WorkbenchError) else to_workbench_error(error)
     return getattr(cause, "reason", cause.message)  # that of an image without its path

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.truth import Direction, Positives, group_codes, true_pairs
 from pipeline.runtime.files import atomic_path, write_text
-from pipeline.scores.file import SplitScores
-from pipeline.scores.groups import group_codes, true_pairs
-from pipeline.scores.positives import Positives
-from pipeline.scores.ranking import Direction
 
 THOUSANDTHS = 1000  # qrels hold whole numbers; nDCG is the same for grades of any common scale
 _SPECIAL = re.compile(r"[\s%]")
@@ -63,8 +61,9 @@ def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
         way: i2t or t2i.
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
-    pairs = true_pairs(images, captions) if way == "i2t" else true_pairs(captions, images)
-    _write_qrels(path, split, way, *pairs, np.ones(len(pairs[0]), int))
+    own, others = (images, captions) if way == "i2t" else (captions, images)
+    query, item = true_pairs(own, others)
+    _write_qrels(path, split, way, (query, item, np.ones(len(query), int)))
 
 
 def write_positives(path: Path, split: SplitScores, positives: Positives, way: Direction) -> None:
@@ -76,10 +75,10 @@ def write_positives(path: Path, split: SplitScores, positives: Positives, way: D
         positives: of this direction; fractions are written in thousandths.
         way: i2t or t2i.
     """
-    query, item, grades = positives.pairs
+    query, item, grades = positives.query, positives.item, positives.grade
     whole = bool((grades == np.round(grades)).all())
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
-    _write_qrels(path, split, way, query, item, levels)
+    _write_qrels(path, split, way, (query, item, levels))
 
 
 def strictly_falling(scores: np.ndarray) -> np.ndarray:
@@ -94,8 +93,13 @@ def strictly_falling(scores: np.ndarray) -> np.ndarray:
     return lowered
 
 
-def _write_qrels(path: Path, split: SplitScores, way: Direction, *columns: np.ndarray) -> None:
-    """columns: (P,) numbers of queries and items, and levels."""
+def _write_qrels(
+    path: Path,
+    split: SplitScores,
+    way: Direction,
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    """columns: (P,) numbers of queries, of items, and levels."""
     queries, items = _escaped_ids(split, way)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     write_text(path, "".join(f"{queries[q]} 0 {items[i]} {level}\n" for q, i, level in rows))

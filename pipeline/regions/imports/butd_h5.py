@@ -1,8 +1,10 @@
-"""The HDF5 files of bottom-up-attention-vqa: image_features, image_bb, spatial_features.
+"""HDF5 files of regions: those of bottom-up-attention-vqa with image_features, image_bb and
+spatial_features, or others with datasets for each image (pipeline.regions.per_image).
 
-Either (N, R, D) with the same number of regions everywhere, or all regions end to end, (T, D), with
-pos_boxes (N, 2) saying where each image's begin and end. Ids come with them as a pickle, which is
-not read: next to X.hdf5 must lie X_ids.txt, X_ids.json (a list) or X_imgid2idx.json (id -> row).
+The first are either (N, R, D) with the same number of regions everywhere, or all regions end to
+end, (T, D), with pos_boxes (N, 2) saying where each image's begin and end. Ids come with them as a
+pickle, which is not read: next to X.hdf5 must lie X_ids.txt, X_ids.json (a list) or
+X_imgid2idx.json (id -> row).
 """
 
 import hashlib
@@ -13,8 +15,16 @@ import numpy as np
 from pipeline.arrays.file import Array, ArrayFile
 from pipeline.arrays.hdf5 import read_hdf5
 from pipeline.arrays.ids import listed_ids
+from pipeline.arrays.per_image import images_of_hdf5
 from pipeline.regions.file import ImageRegions
-from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions, files_of
+from pipeline.regions.per_image import PerImageRegions
+from pipeline.regions.source import (
+    ImportCorpus,
+    RegionSource,
+    check_sizes,
+    checked_regions,
+    files_of,
+)
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_json
@@ -27,16 +37,44 @@ CONVERT = (
 )
 
 
+def open_regions(path: Path, corpus: ImportCorpus) -> RegionSource:
+    """Open one file or all of a folder, of the kind that the first is.
+
+    Args:
+        path: of the file or folder.
+        corpus: whose images they are.
+
+    Returns:
+        Their regions.
+
+    Raises:
+        WorkbenchError: for a damaged file, and for ids that are not those of the corpus.
+    """
+    files = files_of(path, "*.h*5")
+    if read_hdf5(files[0]).get(WHOLE) is None:
+        return PerImageRegions(files, images_of_hdf5, corpus)
+    return ButdRegions(path, corpus)
+
+
 class ButdFile:
-    """One file: shapes checked, values read by row; names: N ids; starts, stops: (N,) regions."""
+    """One file: shapes checked, values read by row.
+
+    Attributes:
+        names: N ids.
+        starts: (N,) the first region of each image; `stops`: (N,) the one after its last.
+
+    Raises:
+        WorkbenchError: for datasets that do not fit each other, and for a file without ids.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         file = read_hdf5(path)
         shape = _array(file, WHOLE, (2, 3)).shape
-        self.flat, self.width = len(shape) == 2, shape[-1]
-        self.spatial = "spatial_features" in file.names
-        columns = {"image_bb": 4} | ({"spatial_features": 6} if self.spatial else {})
+        self.is_flat = len(shape) == 2
+        self.width = shape[-1]
+        self.has_spatial = "spatial_features" in file.names
+        columns = {"image_bb": 4} | ({"spatial_features": 6} if self.has_spatial else {})
         for name, count in columns.items():
             sizes = _array(file, name, (len(shape),)).shape
             if sizes != (*shape[:-1], count):
@@ -49,13 +87,21 @@ class ButdFile:
         check_sizes(str(path), int((self.stops - self.starts).max()), self.width)
 
     def values(self, name: str, row: int) -> np.ndarray:
-        """(K, ...) float32 of the image in a row of this file."""
-        index = slice(self.starts[row], self.stops[row]) if self.flat else row
+        """The values of one image.
+
+        Args:
+            name: of the dataset.
+            row: of the image in this file.
+
+        Returns:
+            (K, ...) float32.
+        """
+        index = slice(self.starts[row], self.stops[row]) if self.is_flat else row
         with opened(self.path) as file:
             return np.asarray(file[name][index], np.float32)
 
     def _bounds(self, file: ArrayFile, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        if not self.flat:
+        if not self.is_flat:
             count, slots = shape[:2]
             return np.zeros(count, np.int64), np.full(count, slots, np.int64)
         places = _array(file, "pos_boxes", (2,), "iu")
@@ -73,8 +119,16 @@ class ButdFile:
 
 
 class ButdRegions:
-    """Regions in one such file or all of a folder; see RegionSource. The image's size follows from
-    spatial_features (corners as shares of it), or is the corpus's."""
+    """Regions in files of bottom-up-attention-vqa; see RegionSource. The image's size follows from
+    spatial_features (corners as shares of it), or is the corpus's.
+
+    Args:
+        path: a file, or a folder with several.
+        corpus: whose images they are.
+
+    Raises:
+        WorkbenchError: for a damaged file, and for ids that are not those of the corpus.
+    """
 
     has_boxes = True
 
@@ -89,7 +143,8 @@ class ButdRegions:
         names = [name for file in self.files for name in file.names]
         self.places, explained = corpus.match(names, path)
         self.order = np.argsort(self.places)
-        counts = [int(f.stops[r] - f.starts[r]) for f, r in (self.rows[p] for p in self.places)]
+        chosen = [self.rows[place] for place in self.places]
+        counts = [int(file.stops[row] - file.starts[row]) for file, row in chosen]
         self.most = max(counts)
         self.most_name = self._place(int(np.argmax(counts)))
         digests = "\0".join(
@@ -98,12 +153,14 @@ class ButdRegions:
         self.digest = hashlib.sha256((digests + explained).encode()).hexdigest()
 
     def read(self, row: int) -> ImageRegions:
-        """Regions of one image; WorkbenchError naming file, row and id."""
+        """The regions of the image in a row of the corpus; WorkbenchError naming file, row and
+        id."""
         file, number = self.rows[self.places[row]]
         place = self._place(row)
-        features, boxes = file.values(WHOLE, number), file.values("image_bb", number)
+        features = file.values(WHOLE, number)
+        boxes = file.values("image_bb", number)
         size = self.corpus.size(row)
-        if file.spatial:
+        if file.has_spatial:
             size = _size(place, boxes, file.values("spatial_features", number))
         return checked_regions(place, size, boxes, features)
 

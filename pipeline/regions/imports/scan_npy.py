@@ -1,20 +1,50 @@
-"""SCAN's arrays of regions (N, R, D) without boxes, in folders that pipeline.matching.precomp
-reads."""
+"""Arrays of regions in .npy: SCAN's (N, R, D) of whole splits without boxes, in folders that
+pipeline.matching.precomp reads, or a file for each image (pipeline.regions.per_image)."""
 
 import hashlib
 from pathlib import Path
 
 import numpy as np
 
-from pipeline.matching.precomp import PrecompFolder
+from pipeline.arrays.per_image import images_of_folder, is_folder_of_images
+from pipeline.matching.precomp import PrecompFolder, is_precomp
 from pipeline.regions.file import ImageRegions
-from pipeline.regions.imports.source import SKIP, ImportCorpus, check_sizes, checked_regions
+from pipeline.regions.per_image import PerImageRegions
+from pipeline.regions.source import SKIP, ImportCorpus, RegionSource, check_sizes, checked_regions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 
 
+def open_regions(path: Path, corpus: ImportCorpus) -> RegionSource:
+    """Open SCAN's arrays of whole splits, or a folder with an array for each image.
+
+    Args:
+        path: of the folder.
+        corpus: whose images they are.
+
+    Returns:
+        Their regions.
+
+    Raises:
+        WorkbenchError: for damaged arrays, and where the images are not those of the corpus.
+    """
+    if is_folder_of_images(path) and not is_precomp(path):
+        return PerImageRegions([path], images_of_folder, corpus)
+    return ScanRegions(path, corpus)
+
+
 class ScanRegions:
-    """Regions in a folder of SCAN's files; a row of zeros at the end of an image's is padding."""
+    """Regions in SCAN's arrays; see RegionSource. Rows of zeros at the end of an image's are
+    padding.
+
+    Args:
+        folder: with {train,dev,test}_ims.npy and their captions or ids.
+        corpus: whose images they are.
+
+    Raises:
+        WorkbenchError: for arrays of different widths, and where nothing says which images they
+            show.
+    """
 
     has_boxes = False
 
@@ -29,12 +59,14 @@ class ScanRegions:
         self.most_name = str(longest.path)
         check_sizes(self.most_name, self.most, self.width)
         for place in self.places:
-            if (width := place.values.shape[2]) != self.width:
+            width = place.values.shape[2]
+            if width != self.width:
                 others = f"{longest.path} has {self.width:,}"
                 raise WorkbenchError(f"{place.path}: features of width {width:,}; {others}")
 
     def read(self, row: int) -> ImageRegions:
-        """Regions of one image, boxes zero; WorkbenchError naming array and row."""
+        """The regions of the image in a row of the corpus, boxes zero; WorkbenchError naming array
+        and row."""
         place = self.places[row]
         features = np.array(place.values[place.rows.start], np.float32)
         used = np.flatnonzero(features.any(axis=1))

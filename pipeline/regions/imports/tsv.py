@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.regions.file import ImageRegions
-from pipeline.regions.imports.source import ImportCorpus, check_sizes, checked_regions, files_of
+from pipeline.regions.source import ImportCorpus, check_sizes, checked_regions, files_of
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.process import Progress
 
@@ -48,7 +48,9 @@ CUT = "the number of boxes is wrong, the values are no float32, or the line is c
 
 
 @dataclass(frozen=True)
-class Line:
+class _Line:
+    """A line that was checked: where it stands, and its short fields."""
+
     path: Path
     number: int  # of the line, from 1
     offset: int  # bytes from the start of the file
@@ -64,7 +66,15 @@ class Line:
 
 
 class TsvRegions:
-    """Regions in one TSV file or in all of a folder (*.tsv, *.tsv.0, ...); see RegionSource."""
+    """Regions in TSV files; see RegionSource.
+
+    Args:
+        path: a file, or a folder with *.tsv, *.tsv.0 and so on.
+        corpus: whose images they are.
+
+    Raises:
+        WorkbenchError: for a line that is damaged, and for ids that are not those of the corpus.
+    """
 
     has_boxes = True
 
@@ -86,10 +96,12 @@ class TsvRegions:
         self.digest = digest.hexdigest()
         self.order = np.argsort(self.places)
         longest = max((self.lines[index] for index in self.places), key=lambda line: line.count)
-        self.most, self.most_name = longest.count, longest.place
+        self.most = longest.count
+        self.most_name = longest.place
 
     def read(self, row: int) -> ImageRegions:
-        """Decode one line; WorkbenchError naming file, line and id."""
+        """The regions of the image in a row of the corpus, decoded from its line; WorkbenchError
+        naming file, line and id."""
         line = self.lines[self.places[row]]
         with open(line.path, "rb") as handle:
             handle.seek(line.offset)
@@ -109,7 +121,7 @@ class TsvRegions:
         )
 
 
-def _values(line: Line, texts: Mapping[str, bytes], name: str, kind: str = "<f4") -> np.ndarray:
+def _values(line: _Line, texts: Mapping[str, bytes], name: str, kind: str = "<f4") -> np.ndarray:
     """Finite float32, or whole numbers of another kind, of a field; its length is right."""
     try:
         values = np.frombuffer(base64.b64decode(texts[name], validate=True), kind)
@@ -118,7 +130,7 @@ def _values(line: Line, texts: Mapping[str, bytes], name: str, kind: str = "<f4"
     return values.astype(np.float32) if kind == "<f4" else values.astype(np.int64)
 
 
-def _classes(line: Line, texts: Mapping[str, bytes], name: str) -> np.ndarray:
+def _classes(line: _Line, texts: Mapping[str, bytes], name: str) -> np.ndarray:
     """Numbers of classes (K,), stored in eight bytes each or in four."""
     size = _decoded_length(line.place, name, texts[name]) // max(line.count, 1)
     numbers = _values(line, texts, name, f"<i{size or 8}")
@@ -130,10 +142,12 @@ def _classes(line: Line, texts: Mapping[str, bytes], name: str) -> np.ndarray:
     return numbers
 
 
-def _scan(path: Path, digest: "hashlib._Hash") -> Iterator[Line]:
+def _scan(path: Path, digest: "hashlib._Hash") -> Iterator[_Line]:
     """Every line's place and short fields; the lengths of the long ones are checked."""
     total = path.stat().st_size
-    offset = number = shown = 0
+    offset = 0
+    number = 0
+    shown = 0  # megabytes
     with (
         open(path, "rb") as handle,
         Progress(f"reading {path.name}", -(-total // 10**6), "MB") as progress,
@@ -150,7 +164,7 @@ def _scan(path: Path, digest: "hashlib._Hash") -> Iterator[Line]:
             shown = offset // 10**6
 
 
-def _parsed(path: Path, number: int, offset: int, data: bytes) -> Line:
+def _parsed(path: Path, number: int, offset: int, data: bytes) -> _Line:
     fields = data.rstrip(b"\r\n").split(b"\t")
     place = f"{path}, line {number:,}"
     if len(fields) not in LAYOUTS:
@@ -166,7 +180,7 @@ def _parsed(path: Path, number: int, offset: int, data: bytes) -> Line:
                 f"{place}: {label} is {field[:40]!r}, not a whole number (the file has no header)"
             )
     sides = {SIDES[label]: int(field) for label, field in texts.items() if label in SIDES}
-    size = sides[0], sides[1]
+    size = (sides[0], sides[1])
     count = int(texts["num_boxes"])
     name = fields[0].decode(errors="replace")
     place = f"{place} (image_id {name})"
@@ -178,7 +192,16 @@ def _parsed(path: Path, number: int, offset: int, data: bytes) -> Line:
             _check_length(place, label, text, {4 * count, 8 * count})
         if label in CONFIDENCES:
             _check_length(place, label, text, {4 * count})
-    return Line(path, number, offset, len(data), name, size, count, width)
+    return _Line(
+        path=path,
+        number=number,
+        offset=offset,
+        length=len(data),
+        name=name,
+        size=size,
+        count=count,
+        width=width,
+    )
 
 
 def _check_length(place: str, label: str, text: bytes, allowed: Collection[int]) -> None:
@@ -191,11 +214,7 @@ def _check_length(place: str, label: str, text: bytes, allowed: Collection[int])
 def _columns(place: str, count: int, boxes: bytes, features: bytes) -> int:
     """D, from the lengths of the base64 texts: nothing is decoded or allocated before they fit."""
     check_sizes(place, count, 1)  # before they are multiplied
-    length, expected = _decoded_length(place, "boxes", boxes), 16 * count
-    if length != expected:
-        raise WorkbenchError(
-            f"{place}: boxes hold {length:,} bytes; {count} boxes as float32 take {expected:,}", CUT
-        )
+    _check_length(place, "boxes", boxes, {16 * count})
     length = _decoded_length(place, "features", features)
     width, rest = divmod(length, 4 * count) if count else (0, length)
     if rest:
@@ -214,3 +233,6 @@ def _decoded_length(place: str, label: str, text: bytes) -> int:
             "the line is truncated, or its base64 was written as b'...' by another program",
         )
     return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"=")))
+
+
+open_regions = TsvRegions

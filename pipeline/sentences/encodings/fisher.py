@@ -21,20 +21,20 @@ from pipeline.sentences.word_space import SCALES, fit_word_space
 
 
 class JoinedFisher:
-    """The Fisher vectors of P mixtures, [first | second | ...], by the kind of their mixture, all
-    of the same words; for one its own and nothing else."""
+    """The Fisher vectors of several mixtures, [first | second | ...]; for one its own and nothing
+    else. parts: by the kind of their mixture, all of the same words."""
 
     def __init__(self, parts: dict[str, FisherVector]) -> None:
         self.parts = parts
-        self._all = tuple(parts.values())
-        self.dim = sum(part.dim for part in self._all)
+        self.dim = sum(part.dim for part in parts.values())
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
-        return self._all[0].known(captions)
+        """How many words of each of M captions have a vector, (M,) int64."""
+        return next(iter(self.parts.values())).known(captions)
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """M captions to (M, dim) float32, unit rows; zeros for a caption without a known word."""
-        rows = [part.encode(captions) for part in self._all]
+        rows = [part.encode(captions) for part in self.parts.values()]
         joined = np.concatenate(rows, axis=1)
         # every part is of length 1, or 0 where its gradients cancel
         units = np.sum([part.any(axis=1) for part in rows], axis=0, dtype=np.float32)
@@ -80,6 +80,15 @@ class JoinedFisher:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
+        """The encoding that has a state.
+
+        Args:
+            state: what `state` gave.
+            wordnet: not read.
+
+        Returns:
+            An encoding that gives the same bytes.
+        """
         if "kind" in state.settings:
             return cls({state.settings["kind"]: FisherVector.restore(state)})
         kinds: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in state.settings["kinds"]}

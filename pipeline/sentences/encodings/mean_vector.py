@@ -9,13 +9,17 @@ import numpy as np
 import torch
 
 from pipeline.corpus.vocabulary import load_known_vectors, load_unlisted_vectors
-from pipeline.sentences.bags import add_rows, gather, index_words
+from pipeline.sentences.bags import add_rows, bags_of, index_words
 from pipeline.sentences.state import Material, State
 
 
 class MeanVector:
-    """Mean over the vectors (V, D) of a caption's known words, every occurrence counted; not
-    normalised."""
+    """Mean over the vectors of a caption's known words, every occurrence counted; not normalised.
+
+    Args:
+        words: V different words.
+        vectors: (V, D) of the words, finite.
+    """
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray) -> None:
         self._index = index_words(words, vectors)
@@ -23,16 +27,18 @@ class MeanVector:
         self.dim = vectors.shape[1]
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
-        return gather(captions, self._index).lengths
+        """How many words of each of M captions have a vector, (M,) int64."""
+        return bags_of(captions, self._index).lengths
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """M captions to (M, D) float32; zeros for a caption without a known word."""
-        bags = gather(captions, self._index)
+        bags = bags_of(captions, self._index)
         sums = add_rows(self._table, bags).numpy()
         sums /= np.maximum(bags.lengths, 1).astype(np.float32)[:, None]
         return sums
 
     def state(self) -> State:
+        """The words and their vectors."""
         return State({}, list(self._index), {"vectors": self._table.numpy().copy()})
 
     @classmethod
@@ -44,4 +50,13 @@ class MeanVector:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
+        """The encoding that has a state.
+
+        Args:
+            state: what `state` gave.
+            wordnet: not read.
+
+        Returns:
+            An encoding that gives the same bytes.
+        """
         return cls(state.words, state.arrays["vectors"])

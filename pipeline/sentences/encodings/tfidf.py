@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -19,19 +19,28 @@ from pipeline.sentences.stop_words import stop_words
 
 
 class TfIdf:
-    """Occurrences of D terms in a caption, times the terms' idf (D,), scaled to unit Euclidean
-    norm. stop: words and lemmas that do not count."""
+    """Occurrences of the terms in a caption, times the terms' idf, scaled to unit Euclidean norm.
+
+    Args:
+        terms: D lemmas.
+        idf: (D,) their inverse document frequencies.
+        lemmatiser: of the words.
+        stop: words and lemmas that do not count.
+    """
 
     def __init__(
         self, terms: Sequence[str], idf: np.ndarray, lemmatiser: Lemmatiser, stop: frozenset[str]
     ) -> None:
-        self.dim, self._terms, self._stop = len(terms), set(terms), stop
+        self.dim = len(terms)
+        self._terms = set(terms)
+        self._stop = stop
         self._lemmatiser = lemmatiser
         self._lemmas = partial(content_lemmas, lemmatiser=lemmatiser, stop=stop)
         self._vectoriser = TfidfVectorizer(analyzer=self._lemmas, vocabulary=list(terms))
         self._vectoriser.idf_ = idf.astype(np.float64)
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
+        """How many words of each of M captions have a term as their lemma, (M,) int64."""
         counts = (sum(lemma in self._terms for lemma in self._lemmas(words)) for words in captions)
         return np.fromiter(counts, np.int64, len(captions))
 
@@ -55,13 +64,16 @@ class TfIdf:
 
     @classmethod
     def fit(cls, material: Material) -> "TfIdf":
+        """Choose and weigh the terms of the training captions, as the settings ask."""
         settings: TfIdfConfig = material.settings
         chosen = lemmatiser(settings.lemmatiser, settings.wordnet_folder)
         stop = stop_words(settings.stop_words)
         return fit_tfidf(material.captions, settings.terms, chosen, stop)
 
     @staticmethod
-    def depends_on(settings: TfIdfConfig) -> dict[str, Any]:
+    def depends_on(settings: TfIdfConfig) -> dict[str, object]:
+        """What of the settings the vectors depend on: of WordNet and of a list of stop words the
+        contents, not the paths."""
         chosen = settings.model_dump(exclude={"wordnet"})
         chosen["lemmatiser"] = lemmatiser(settings.lemmatiser, settings.wordnet_folder).provenance
         if settings.stop_words not in ("function_words", "none"):
@@ -70,8 +82,18 @@ class TfIdf:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoder of that state; WorkbenchError for another lemmatiser than it was fitted
-        with."""
+        """The encoding that has a state.
+
+        Args:
+            state: what `state` gave.
+            wordnet: folder of WordNet's files, None to look for them.
+
+        Returns:
+            An encoding that gives the same bytes.
+
+        Raises:
+            WorkbenchError: for another lemmatiser than it was fitted with.
+        """
         chosen = lemmatiser(state.settings["lemmatiser"], wordnet)
         needed = state.settings["provenance"]
         if needed != chosen.provenance:
@@ -88,9 +110,24 @@ class TfIdf:
 def fit_tfidf(
     captions: Iterable[Sequence[str]], terms: int, lemmatiser: Lemmatiser, stop: frozenset[str]
 ) -> TfIdf:
-    """Choose the terms, the lemmas with the most occurrences, equally frequent ones in alphabetical
-    order, and weigh them: idf = ln((1 + n) / (1 + df)) + 1 for n captions, df of them with the
-    lemma. WorkbenchError where no lemma is left."""
+    """Choose the terms and weigh them.
+
+    Terms are the lemmas with the most occurrences, equally frequent ones in alphabetical order.
+    Their weight is scikit-learn's smooth idf = ln((1 + n) / (1 + df)) + 1 for n captions, df of
+    them with the lemma.
+
+    Args:
+        captions: n lists of words.
+        terms: the most terms.
+        lemmatiser: of the words.
+        stop: words and lemmas that do not count.
+
+    Returns:
+        The fitted encoding.
+
+    Raises:
+        WorkbenchError: where no lemma is left.
+    """
     occurrences: Counter[str] = Counter()
     containing: Counter[str] = Counter()
     total = 0
@@ -110,6 +147,15 @@ def fit_tfidf(
 
 
 def content_lemmas(words: Sequence[str], lemmatiser: Lemmatiser, stop: frozenset[str]) -> list[str]:
-    """Lemmas of a caption's words, without words that are in `stop` or whose lemma is."""
+    """The lemmas of a caption that may be terms.
+
+    Args:
+        words: of the caption.
+        lemmatiser: of the words.
+        stop: words and lemmas that do not count.
+
+    Returns:
+        Lemmas in the order of the words, without words that are in `stop` or whose lemma is.
+    """
     lemmas = (lemmatiser.lemma(word) for word in words if word not in stop)
     return [lemma for lemma in lemmas if lemma not in stop]

@@ -12,7 +12,13 @@ from pipeline.corpus.tokens import joined
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.params import TransformerConfig
 from pipeline.sentences.state import Material, State
-from pipeline.sentences.text_network import digest, find_folder, load, pooling, read_files
+from pipeline.sentences.text_network import (
+    find_network,
+    load_network,
+    network_digest,
+    pooling_of,
+    read_network,
+)
 
 APART = ":"  # in place of the `/` of a file's name, which is no name of an array
 
@@ -20,13 +26,20 @@ APART = ":"  # in place of the `/` of a file's name, which is no name of an arra
 class Transformer:
     """The network reads a caption's words, in lower case and without punctuation, as all encodings
     do, with blanks where their script has them. Words that its tokeniser does not know are left
-    out."""
+    out.
+
+    Args:
+        settings: model, for messages; precision, batch_size.
+        files: contents of the network's files by name.
+        checked: that nothing of the network is drawn at random was seen before.
+    """
 
     block = 2048  # captions that are ordered by their lengths: of fewer, more is padding
 
     def __init__(self, settings: dict[str, Any], files: dict[str, bytes], checked: bool) -> None:
-        self._settings, self._files = settings, files
-        self._network = load(files, settings["model"], checked)
+        self._settings = settings
+        self._files = files
+        self._network = load_network(files, settings["model"], checked)
         self._knows = lru_cache(maxsize=None)(self._is_known)
         self.dim = int(self._network.get_embedding_dimension())
         if settings["precision"] == "bf16":
@@ -36,22 +49,24 @@ class Transformer:
     @property
     def layer(self) -> str:
         """How token states become one vector, and the tokens that are read, for the record."""
-        return f"pooling {pooling(self._network)} of {self._network.max_seq_length} tokens"
+        return f"pooling {pooling_of(self._network)} of {self._network.max_seq_length} tokens"
 
     def to(self, device: torch.device) -> None:
+        """Compute there from now on."""
         self._network.to(device)
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
+        """How many words of each of M captions the tokeniser knows, (M,) int64."""
         counts = (sum(map(self._knows, words)) for words in captions)
         return np.fromiter(counts, np.int64, len(captions))
 
     def cut(self, captions: Sequence[Sequence[str]]) -> int:
         """How many captions are longer than the network reads: their ends are left out."""
-        longest, tokenise = self._network.max_seq_length, self._network.tokenizer
-        if not longest:
-            return 0
+        longest = self._network.max_seq_length
         texts = list(map(self._text, captions))
-        ids = tokenise(texts, truncation=False)["input_ids"] if texts else []
+        if not longest or not texts:
+            return 0
+        ids = self._network.tokenizer(texts, truncation=False)["input_ids"]
         return sum(len(row) > longest for row in ids)
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
@@ -109,16 +124,26 @@ class Transformer:
     def fit(cls, material: Material) -> Self:
         """The network that the settings name; nothing is fitted."""
         settings: TransformerConfig = material.settings
-        files = read_files(find_folder(settings.model))
+        files = read_network(find_network(settings.model))
         return cls(settings.named(), files, checked=False)
 
     @staticmethod
-    def depends_on(settings: TransformerConfig) -> dict[str, Any]:
-        files = read_files(find_folder(settings.model))
-        return settings.named() | {"sha256": digest(files)}
+    def depends_on(settings: TransformerConfig) -> dict[str, object]:
+        """What of the settings the vectors depend on: the network by the digest of its files."""
+        files = read_network(find_network(settings.model))
+        return settings.named() | {"sha256": network_digest(files)}
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
+        """The encoding that has a state.
+
+        Args:
+            state: what `state` gave.
+            wordnet: not read.
+
+        Returns:
+            An encoding that gives the same bytes.
+        """
         files = {name.replace(APART, "/"): row.tobytes() for name, row in state.arrays.items()}
         return cls(state.settings, files, checked=True)
 
@@ -131,8 +156,11 @@ class Transformer:
         return any(number != unknown for number in ids)
 
 
-def _as_float32(module: Any, inputs: Any, output: dict[str, Any]) -> dict[str, Any]:
-    def wide(value: Any) -> Any:
-        return value.float() if getattr(value, "dtype", None) is torch.bfloat16 else value
-
-    return {name: wide(value) for name, value in output.items()}
+def _as_float32(module: object, inputs: object, output: dict[str, object]) -> dict[str, object]:
+    """A hook behind a network that computes in bfloat16."""
+    return {
+        name: value.float()
+        if isinstance(value, torch.Tensor) and value.dtype is torch.bfloat16
+        else value
+        for name, value in output.items()
+    }

@@ -7,8 +7,8 @@ import torch
 from PIL import Image
 from torch.nn.functional import adaptive_avg_pool2d
 
+from models.backbone.extraction import accelerate
 from models.backbone.grid import GridBackbone, grid_boxes, last_map
-from models.backbone.inference import accelerate
 from models.backbone.network import BackboneError, classifier, cut
 from models.backbone.preprocessing import preprocessing_of
 

@@ -7,7 +7,7 @@ from backbones import images, lively
 from torch import nn
 from torchvision import models as zoo
 
-from models.backbone.inference import accelerate, fold_batch_norm
+from models.backbone.extraction import accelerate, fold_batch_norm
 from models.backbone.network import (
     BackboneError,
     classifier,

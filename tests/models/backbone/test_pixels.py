@@ -10,7 +10,7 @@ from corpora import images_table
 from PIL import Image
 from scipy.stats import chisquare
 
-from models.backbone.pixels import PixelRows
+from models.backbone.image_cnn import PixelRows
 from models.backbone.preprocessing import preprocessing_of
 from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError

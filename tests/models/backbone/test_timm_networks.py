@@ -15,12 +15,11 @@ from safetensors.torch import save_file
 from timm.data import create_transform, resolve_model_data_config
 from torch import nn
 
-from models.backbone.build import weighted
-from models.backbone.inference import accelerate
+from models.backbone.extraction import accelerate
 from models.backbone.network import classifier, cut, pooled, weights_digest
 from models.backbone.poolings import POOLINGS
 from models.backbone.preprocessing import preprocessing_of
-from models.backbone.weights import published_state, timm_state
+from models.backbone.weights import classifier_with_weights, published_state, timm_state
 from pipeline.runtime.errors import WorkbenchError
 
 CPU, SIDE = torch.device("cpu"), 160
@@ -129,7 +128,7 @@ def test_offline_the_message_says_which_file_goes_where(tmp_path, monkeypatch) -
         assert part in str(error.value)
     # what is put there as it says is used
     save_file(lively("timm/test_resnet").state_dict(), tmp_path / "checkpoints" / file)
-    network = weighted("timm/test_resnet", "imagenet")
+    network = classifier_with_weights("timm/test_resnet", "imagenet")
     assert weights_digest(network) == weights_digest(lively("timm/test_resnet"))
 
 
@@ -150,7 +149,7 @@ def test_files_in_the_cache_that_cannot_be_used(tmp_path, monkeypatch) -> None:
 @pytest.mark.skipif(not REAL.exists() or not PHOTOGRAPHS.exists(), reason="needs ../shared")
 def test_real_weights_find_dogs_where_captions_do() -> None:
     """Another preprocessing, or weights that are not loaded, would not tell them apart."""
-    network = weighted("timm/tf_efficientnet_lite0", str(REAL))
+    network = classifier_with_weights("timm/tf_efficientnet_lite0", str(REAL))
     preprocessing = preprocessing_of("timm/tf_efficientnet_lite0", None, "center")
     found: dict[bool, list[float]] = {True: [], False: []}
     for row in json.loads((PHOTOGRAPHS / "dataset_flickr8k.json").read_text())["images"]:

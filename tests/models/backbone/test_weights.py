@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision import models as zoo
 
-from models.backbone.build import build_network
+from models.backbone.extraction import build_network
 from models.backbone.network import BackboneError, classifier, cut, weights_digest
 from models.backbone.params import ImageFeaturesConfig
 from models.backbone.weights import load_weights, read_state_dict

@@ -9,6 +9,7 @@ from PIL import Image
 from region_cases import WIDTH, Detector, world
 
 from models.backbone.extraction import fill
+from models.backbone.preprocessing import PictureBatch
 from models.detector.extraction import regions_of
 from models.detector.selection import select_regions
 from pipeline.regions.file import packed, region_datasets
@@ -20,12 +21,13 @@ select = partial(select_regions, minimum=2, maximum=SLOTS, threshold=0.5)
 
 def run(images, folder: Path, detect=DETECT) -> FeatureFile:
     ids, datasets = images["image_id"].tolist(), region_datasets(SLOTS, WIDTH)
-    work = {
-        "compute": lambda batch: regions_of(batch.pictures, detect, select, torch.device("cpu")),
-        "arrays": lambda _, regions: packed(regions, SLOTS, WIDTH),
-    }
+
+    def compute(batch: PictureBatch) -> dict[str, np.ndarray]:
+        regions = regions_of(batch.pictures, detect, select, torch.device("cpu"))
+        return packed(regions, SLOTS, WIDTH)
+
     with FeatureWriter(folder / "work", "f", ids, datasets, {}) as writer:
-        fill(images, writer, **work, batch_size=4, workers=0, section="regions")
+        fill(images, writer, compute, batch_size=4, workers=0, section="regions")
         writer.finish(folder / "out.h5")
     return FeatureFile(folder / "out.h5")
 

@@ -8,9 +8,14 @@ from torchvision.models.detection import fasterrcnn_resnet50_fpn
 from torchvision.models.detection.roi_heads import fastrcnn_loss
 
 from models.backbone.network import load_strict
-from models.detector.fpn import FPNDetector, build_detector, current_names
-from models.detector.heads import AttributePredictor
-from models.detector.pyramid import PUBLISHED, FPNSizes
+from models.detector.fpn import (
+    PUBLISHED,
+    AttributePredictor,
+    FPNDetector,
+    FPNSizes,
+    build_detector,
+    current_names,
+)
 
 OBJECTS, ATTRIBUTES = ("circle", "star"), ("large", "red", "plain")
 SMALL = {"channels": 8, "hidden": 16, "proposals": 12, "candidates": 30, "sampled": 8}

@@ -174,7 +174,7 @@ def folder(tmp_path):
 
 
 def test_bottom_up_weights_become_regions(folder):
-    """Through both stages; tests/models/detector/c4 has the other conversion of the weights."""
+    """Through both stages; test_c4_weights.py has the other conversion of the weights."""
     corpus = ["--images", "corpus/images.parquet"]
     made = ["--boxes", "corpus/boxes.parquet", "--output", "d.safetensors", "--curve", "curve.tsv"]
     succeed(train_detector.main, folder, *corpus, *made)

@@ -8,8 +8,8 @@ from dp_rnn_cases import PAPER, enter
 from matching_cases import direction_of, slow_similarity
 
 from models.dp_rnn.model import DPRNN, DPRNNConfig, select_early
+from models.losses import PairLoss
 from models.ranking import make_loss
-from models.ranking.pairs import PairLoss
 from models.scan import SCAN, SCANConfig
 from pipeline.inputs.split import Batch, Regions, Words
 

@@ -7,7 +7,7 @@ from commands import fail, succeed
 from dual_path_runs import FEATURES, RUN, stage_1, stage_2
 from tiny_inputs import PATHS
 
-from models.backbone.file import read_network
+from models.backbone.network import read_network
 from models.dual_path.model import DualPath
 from pipeline.storage.features import FeatureFile
 from stages.extract_image_features import main as extract

@@ -115,6 +115,7 @@ def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_p
     with chdir(tmp_path):
         data = DualPath.open_data(model.config, Inputs(**RUN.paths(tmp_path)))
         pixels = model.scored_split(data, "test").images(np.arange(9))
+        assert data.images.is_to_be_loaded  # from pixels no feature is read
         square = Image.open("test4.png").convert("RGB").resize((SIDE, SIDE), 2)
         bgr = np.asarray(square)[..., ::-1].transpose(2, 0, 1)
         np.testing.assert_array_equal(pixels[4], bgr)

@@ -97,7 +97,7 @@ def test_a_text_is_read_as_a_caption_in_scoring_and_what_is_lost_is_told(caption
     assert captions.encode([text, ["blue"]]).tolist() == [[2, 3], [3, 0]]
     assert captions.encode([text]).tolist() == stored(np.array([0])).tolist()
     assert captions.known(text) == [False, True, True, True]
-    assert captions.notes(["red"], []) == []
+    assert captions.notes(["red", "blue"], []) == []
     assert captions.notes(text, ["odd"]) == [
         "not in the vocabulary, left out: odd",
         "clipped to the first 2 words",

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from losses import TEMPERATURE, pair_loss, slow_direction, slow_pairs, takes_margin
 
 from models.losses.infonce import LARGEST_SCALE
-from models.ranking import LOSSES, loss_class, make_loss, warms_up
-from models.ranking.params import settings_of
+from models.ranking import LOSSES, loss_class, make_loss, settings_of, warms_up
 
 DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5), (torch.bfloat16, 1e-5)]
 

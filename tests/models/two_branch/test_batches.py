@@ -10,24 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbered_split import numbered_split
 
-from models.two_branch.batches import Members, NeighbourBatches
-from models.two_branch.params import TwoBranchConfig
+from models.two_branch import Members, NeighbourBatches, TwoBranchConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
 
 
 def numbered(described, groups):
-    """A split whose image i is the vector [i], and whose caption j is [j] with length 1."""
-    return numbered_split(
-        described,
-        groups,
-        lambda rows: torch.from_numpy(rows)[:, None].float(),
-        lambda rows: (torch.from_numpy(rows)[:, None], torch.ones(len(rows), dtype=torch.int64)),
-    )
+    """A split whose image i is the vector [i], and whose caption j is [j]."""
+
+    def vectors(rows, generator=None):
+        return torch.from_numpy(rows)[:, None].float()
+
+    return numbered_split(described, groups, vectors, vectors)
 
 
 def content(batch):
-    return [int(i) for i in batch.images[:, 0]], batch.captions[:, 0].tolist()
+    return [side[:, 0].long().tolist() for side in (batch.images, batch.captions)]
 
 
 @st.composite
@@ -104,8 +102,10 @@ def test_neighbours_come_only_for_the_terms_that_compare_them(images, sentences)
     split = numbered(np.repeat(np.arange(30), 5), groups.tolist())
     section = read_yaml(ROOT / "params.yaml")["two_branch"]
     section["weights"] |= {"image_image": images, "sentence_sentence": sentences}
-    extra = TwoBranchConfig.model_validate(section).extra
-    for batch in NeighbourBatches(split, 15, 3, *extra).epoch(0):
+    config = TwoBranchConfig.model_validate(section)
+    for batch in NeighbourBatches(split, 15, 3, config.extra_captions, config.extra_images).epoch(
+        0
+    ):
         rows, captions = content(batch)
         sampled, brought = captions[:15], captions[15:]
         pairs = {caption // 5 for caption in sampled}

@@ -12,21 +12,18 @@ from PIL import Image
 from rankings import rsum_of
 from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
 
-from models.backbone.file import read_network, write_network
-from models.backbone.image_cnn import pixel_source
-from models.base.scoring import score_vectors
-from models.two_branch.network import TwoBranch, build
-from models.two_branch.queries import queries
-from models.two_branch.towers import towers
+from models.backbone.network import read_network, write_network
+from models.two_branch import TwoBranch, TwoBranchConfig
 from pipeline.corpus.tables import load_images
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.sources import VectorInputs
 from pipeline.storage.checkpoint import write_checkpoint
 from pipeline.storage.weights import read_weights
+from pipeline.training.process_group import ProcessGroup
 from stages.check_params import main as check_params
 from vse_workbench import Embedder
 from vse_workbench.commands.export_image_network import main as export
 from vse_workbench.export.folder import write_config, write_folder
+from vse_workbench.export.onnx import open_sides
+from vse_workbench.search.embedder import QueryEmbedder
 
 CPU = torch.device("cpu")
 SLOW = {"training__lr": 0.0001}  # of the first phase, so that the second is better
@@ -78,17 +75,16 @@ def test_a_network_of_timm_is_tuned_at_the_size_that_it_takes(folder):
 
 def pixels_agree_with_features(folder):
     """To the float16 of the cache; gradients reach the first layer of the image CNN."""
-    job, given = RUN.prepared(folder), Inputs(**RUN.paths(folder))
-    network, opened = job.model.network, VectorInputs(given)
+    job = RUN.prepared(folder)
+    model, data = job.model, job.data
     with chdir(folder):
-        cached = opened.split("val")
-        pixels = opened.split("val", pixel_source(given, job.architecture))
-        found, expected = (score_vectors(network, split, CPU) for split in (pixels, cached))
+        found = model.score_split(model.scored_split(data, "val"))
+        expected = model.score_split(data.split("val"))
     np.testing.assert_allclose(found.image_embeddings, expected.image_embeddings, atol=2e-3)
     np.testing.assert_array_equal(found.caption_embeddings, expected.caption_embeddings)
     assert np.ptp(expected.image_embeddings, axis=0).max() > 0.1
     objective(job, first_batch(job, folder)).backward()
-    assert next(network.image_cnn.parameters()).grad.any()
+    assert next(model.image_cnn.parameters()).grad.any()
 
 
 def first_batch(job, folder):
@@ -97,8 +93,10 @@ def first_batch(job, folder):
 
 
 def objective(job, batch):
-    job.phases[-1].prepare(job.model.train())
-    return job.phases[-1].objective(job.model, batch)
+    phase = job.phases[-1]
+    job.model.train()
+    job.model.enter(phase)
+    return job.model.batch_loss(batch, phase, ProcessGroup()).value
 
 
 def test_the_loss_goes_back_through_the_whole_image_cnn(folder):
@@ -106,22 +104,22 @@ def test_the_loss_goes_back_through_the_whole_image_cnn(folder):
     normalised by hand, a network of vectors behind it. Batch norms keep their statistics."""
     RUN.set_params(folder, dropout=0.0, branches="linear")
     job = RUN.prepared(folder)
-    network, batch = job.model.network, first_batch(job, folder)
+    network, batch = job.model, first_batch(job, folder)
     assert batch.images.shape[1:] == (3, SIDE - 4, SIDE - 4)
     before = {name: value.clone() for name, value in network.image_cnn.state_dict().items()}
     loss = objective(job, batch)
     loss.backward()
     image_cnn = read_network(folder / NETWORK).backbone.requires_grad_(True)
-    sizes = {
-        name: job.architecture[name] for name in ("image_dim", "sentence_dim", "hidden", "dim")
-    }
-    behind = TwoBranch(**sizes)
+    sizes = {name: job.architecture[name] for name in ("image_dim", "sentence_dim")}
+    behind = TwoBranch(network.config, **sizes)
     weights = network.state_dict()
     behind.load_state_dict({name: weights[name] for name in behind.state_dict()})
     mean, deviation = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[..., None, None]
     shown = torch.stack([(image / 255 - mean) / deviation for image in batch.images])
-    vectors = behind.embed_images(image_cnn(shown)), behind.embed_captions(batch.captions)
-    expected = job.model.loss(*vectors, batch.image_groups, batch.caption_groups, batch.related)
+    images = behind.index(behind.embed_images(image_cnn(shown)))
+    captions = behind.index(behind.embed_captions(batch.captions))
+    ranking = network.criterion["ranking"]
+    expected = ranking(images, captions, batch.image_groups, batch.caption_groups, batch.related)
     expected.backward()
     torch.testing.assert_close(loss, expected)
     slow = dict(image_cnn.named_parameters())
@@ -168,18 +166,18 @@ def test_the_second_phase_is_validated_as_it_is_scored(tuned):
 def test_the_tuned_network_scores_answers_and_travels(tuned):
     """All of it sees pixels; a query is embedded as the image of the corpus was."""
     trained, scores = RUN.checkpoint(tuned), RUN.scores(tuned)
-    network = trained.build(build)
+    network = TwoBranch.from_checkpoint(trained, "two_branch")
     paths = load_images(tuned / PATHS["images"]).set_index("image_id")["path"]
     pictures = [Image.open(tuned / paths[name]).convert("RGB") for name in scores.image_ids]
     pixels = torch.from_numpy(np.stack([np.asarray(one).transpose(2, 0, 1) for one in pictures]))
     with torch.inference_mode():
-        expected = network.embed_images(pixels).numpy()
+        expected = network.index(network.embed_images(pixels)).numpy()
     np.testing.assert_allclose(scores.image_embeddings, expected, atol=1e-6)
     files = {"features": tuned / PATHS["features"], "text": tuned / SENTENCES}
     files |= {name: tuned / "absent" for name in ("image_network", "encoder")}
-    found = queries(files, trained, CPU).of_image(pictures[4]).vector
+    found = QueryEmbedder("two_branch", files, trained, CPU).of_image(pictures[4]).vector
     np.testing.assert_allclose(found, expected[4], atol=1e-6)
-    tower = towers(trained)["image"]
+    tower = open_sides("two_branch", trained)["image"]
     np.testing.assert_allclose(tower.module(pixels).detach().numpy(), expected, atol=1e-6)
     assert tower.inputs["images"].shape == (2, 3, SIDE, SIDE)
 
@@ -202,7 +200,7 @@ def test_the_tuned_image_network_can_be_taken_out(tuned, tmp_path):
     succeed(export, tuned, "out/two_branch.safetensors", "--output", tmp_path / "t.safetensors")
     _, state, _ = read_weights(tmp_path / "t.safetensors", "state dict", 1)
     assert torch.equal(state["conv1.weight"], trained.weights["image_cnn.graph.conv1.weight"])
-    plain = ({}, TwoBranch(3, 3, 0, 2).state_dict())
+    plain = ({}, TwoBranch(TwoBranchConfig(dim=2), image_dim=3, sentence_dim=3).state_dict())
     described = trained.description.model_copy(update={"architecture": plain[0]})
     write_checkpoint(tmp_path / "plain.safetensors", plain[1], described)
     said = fail(export, tmp_path, "plain.safetensors", "--output", "o.safetensors")

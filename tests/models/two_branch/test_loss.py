@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from losses import slow_direction, structure_loss, unit_rows
 
-from models.ranking import LOSSES, hinges
+from models import losses
+from models.ranking import LOSSES
 
 WEIGHTS = ("image_to_sentence", "sentence_to_image", "image_image", "sentence_sentence")
 SIZES = ((0, 10_000), (1, 6), (1, 9), (1, 8))  # a seed, images, captions, groups
@@ -81,7 +82,7 @@ def test_blocks_change_nothing(name, monkeypatch):
     batch = random_batch(4, 7, 12)
     whole = gradients(structure_loss(name, 0.4, 2, 3, **ALL), batch)
     for size in (1, 25):
-        monkeypatch.setattr(hinges, "BLOCK", size)
+        monkeypatch.setattr(losses, "BLOCK", size)
         blocks = gradients(structure_loss(name, 0.4, 2, 3, **ALL), batch)
         assert blocks[0] == pytest.approx(whole[0], rel=1e-12)
         torch.testing.assert_close(blocks[1], whole[1], rtol=0, atol=1e-12)

@@ -11,7 +11,7 @@ from model_runs import TWO_BRANCH as RUN
 from sklearn.preprocessing import StandardScaler
 from tiny_inputs import PATHS, SENTENCES
 
-from models.two_branch.network import TwoBranch
+from models.two_branch import TwoBranch
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.storage.features import FeatureFile
 
@@ -26,9 +26,8 @@ def baseline(world, tmp_path_factory):
 def test_scores_are_the_models_cosines(folder, branches):
     RUN.train(folder, branches=branches, training__epochs=1, training__warmup_epochs=0)
     RUN.score(folder)
-    trained = RUN.checkpoint(folder)
-    model = TwoBranch(**trained.description.architecture).eval()
-    model.load_state_dict(trained.weights)
+    model = TwoBranch.from_checkpoint(RUN.checkpoint(folder), "two_branch")
+    assert (len(model.image_branch) == 1) == (branches == "linear")
     images, sentences = FeatureFile(folder / "image.h5"), FeatureFile(folder / SENTENCES)
     for split in ("val", "test"):
         scores = RUN.scores(folder, split)
@@ -38,7 +37,7 @@ def test_scores_are_the_models_cosines(folder, branches):
         one = torch.from_numpy(images.read(images.rows(scores.image_ids))).float()
         other = torch.from_numpy(sentences.read(sentences.rows(scores.caption_ids))).float()
         with torch.inference_mode():
-            x, y = model(one, other)
+            x, y = model.embed_images(one), model.embed_captions(other)
         expected = torch.cosine_similarity(x[:, None], y[None], dim=2)
         np.testing.assert_allclose(scores.scores, expected, atol=1e-5)
 

@@ -9,7 +9,8 @@ import pytest
 from clip_retrieval_files import write_parts
 from scipy.io import savemat
 
-from pipeline.embeddings.source import Wanted, open_source
+from pipeline.embeddings.imports import Wanted
+from pipeline.embeddings.source import open_source
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.section import EmbeddingFileConfig
 

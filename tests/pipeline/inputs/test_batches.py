@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from numbered_split import numbered_split
 
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.batches import PairBatches, fitting, read_split
-from pipeline.inputs.sources import FeatureRows, TokenRows, encode_captions, open_vectors
+from pipeline.inputs import data as inputs_data
+from pipeline.inputs.data import ImageRows, ImageVectors, RetrievalData, WordRows, open_vectors
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.split import PairBatches, fitting_pairs
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features
 
@@ -23,17 +25,19 @@ CAPTIONS = st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=9), min_si
 
 def numbered(described, groups):
     """A split whose image i is the vector [i] and whose caption j is the word j + 1."""
-    words = TokenRows([[j + 1] for j in range(len(described))])
-    return numbered_split(
-        described, groups, lambda rows: torch.from_numpy(rows)[:, None].float(), words
-    )
+    words = WordRows([[j + 1] for j in range(len(described))])
+
+    def images(rows, generator=None):
+        return torch.from_numpy(rows)[:, None].float()
+
+    return numbered_split(described, groups, images, words)
 
 
 @given(CAPTIONS, st.data())
 @settings(max_examples=100)
 def test_padding_equals_the_loop(captions, data):
     rows = data.draw(st.lists(st.integers(0, len(captions) - 1), min_size=1, max_size=8))
-    tokens, lengths = TokenRows(captions)(np.array(rows))
+    tokens, lengths = WordRows(captions)(np.array(rows))
     width = max(len(captions[row]) for row in rows)
     expected = [captions[row] + [0] * (width - len(captions[row])) for row in rows]
     assert tokens.tolist() == expected
@@ -52,11 +56,13 @@ def test_an_epoch_holds_every_pair_once(described, size, seed):
     seen = []
     for batch in batches.epoch(0):
         assert 2 <= len(batch) <= size
-        for image, word, group in zip(batch.images, batch.captions, batch.groups, strict=True):
+        for image, word, group in zip(
+            batch.images, batch.captions.ids, batch.image_groups, strict=True
+        ):
             caption = int(word[0]) - 1
             assert described[caption] == int(image[0])
             same = [groups[int(i[0])] == groups[int(image[0])] for i in batch.images]
-            assert (batch.groups == group).tolist() == same
+            assert (batch.image_groups == group).tolist() == same
             seen.append(caption)
     assert len(seen) == len(set(seen))
     left_out = len(described) - len(seen)
@@ -70,11 +76,11 @@ def test_what_fits_is_related(fits, seed):
     described = [0, 1, 2, 3, 4, 4]
     split = numbered(described, list("abcde"))
     lists = pd.Series([[f"i{image}" for image in images] for images in fits])
-    split = replace(split, fits=fitting(split.image_ids, lists))
+    split = replace(split, fits=fitting_pairs(split.image_ids, lists))
     known = [{image for image in images if image < 5} for images in fits]
     for batch in PairBatches(split, 3, seed).epoch(0):
         rows = [int(image[0]) for image in batch.images]
-        columns = [int(word[0]) - 1 for word in batch.captions]
+        columns = [int(word[0]) - 1 for word in batch.captions.ids]
         if any(known):
             expected = [[row in known[column] for column in columns] for row in rows]
             assert batch.related.tolist() == expected
@@ -87,7 +93,7 @@ def test_order_follows_from_seed_and_epoch_alone():
 
     def order(seed, epoch, first=0):
         batches = PairBatches(split, 3, seed).epoch(epoch, first)
-        return [batch.captions.flatten().tolist() for batch in batches]
+        return [batch.captions.ids.flatten().tolist() for batch in batches]
 
     np.random.seed(0)  # noqa: NPY002
     torch.manual_seed(0)
@@ -121,16 +127,22 @@ def tables(tmp_path):
     return tmp_path
 
 
+class OwnWords:
+    """Captions as word ids of a vocabulary that is in no file."""
+
+    def source(self, table):
+        vocabulary = Vocabulary(("<pad>", "<unk>", "red", "blue", "square"), (0, 1, 4, 1, 1), False)
+        return WordRows([vocabulary.encode(words) for words in table["tokens"]])
+
+
 def read(folder, name):
-    vocabulary = Vocabulary(("<pad>", "<unk>", "red", "blue", "square"), (0, 1, 4, 1, 1), False)
-    features = open_vectors(folder / "image.h5")
-    return read_split(
-        name,
-        folder / "images.parquet",
-        folder / "captions.parquet",
-        lambda ids: FeatureRows(features, ids),
-        lambda captions: encode_captions(vocabulary, captions),
+    tables = Inputs(
+        images=folder / "images.parquet",
+        captions=folder / "captions.parquet",
+        features=folder / "image.h5",
+        text=folder,
     )
+    return RetrievalData(tables, ImageVectors(tables.features), OwnWords()).split(name)
 
 
 def write_vectors(folder, ids):
@@ -146,21 +158,22 @@ def test_pairs_come_from_tables_and_features(tables):
     batch = PairBatches(split, 4, 0).batch(np.array([2, 0]))
     assert batch.images.tolist() == [values["b"], values["a"]]
     assert batch.images.dtype == torch.float32
-    assert batch.captions.tolist() == [[3, 1, 2], [2, 4, 0]]
-    assert batch.lengths.tolist() == [3, 2]
-    assert batch.groups.tolist() == [1, 0]
+    assert batch.captions.ids.tolist() == [[3, 1, 2], [2, 4, 0]]
+    assert batch.captions.lengths.tolist() == [3, 2]
+    assert batch.image_groups.tolist() == batch.caption_groups.tolist() == [1, 0]
 
 
-def test_moments_are_those_of_the_chosen_images(tmp_path):
+def test_moments_are_those_of_the_chosen_images(tmp_path, monkeypatch):
     """numpy over all rows at once; large means would cost a one-pass form its digits."""
     values = np.random.default_rng(0).normal(3000, 0.5, (50, 4)).astype(np.float32)
     ids = [f"i{n}" for n in range(50)]
     write_features(tmp_path / "image.h5", ids, {"features": values}, {"model": "toy"})
     chosen = [3, 7, 8, 20, 21, 49, 0]
-    source = FeatureRows(open_vectors(tmp_path / "image.h5"), [ids[n] for n in chosen])
+    source = ImageRows(open_vectors(tmp_path / "image.h5"), [ids[n] for n in chosen])
     exact = values[chosen].astype(np.float64)
     for block in (2, 3, 100):
-        mean, deviation = source.moments(block)
+        monkeypatch.setattr(inputs_data, "VECTOR_BLOCK", block)
+        mean, deviation = source.moments()
         np.testing.assert_allclose(mean, exact.mean(0), rtol=1e-6)
         np.testing.assert_allclose(deviation, exact.std(0), rtol=1e-5)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from corpora import change_params
 
+from models.backbone.grid import build_grid
 from models.backbone.params import provenance
-from models.backbone.regions import build_grid
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.regions.file import used

@@ -7,11 +7,9 @@ import pytest
 import torch
 from region_cases import WIDTH, sample, world
 
-from pipeline.inputs.regions import (
-    RegionRows,
-    names_of,
-    open_regions,
-)
+from pipeline.inputs import data as inputs_data
+from pipeline.inputs.data import ImageRegions
+from pipeline.inputs.regions import names_of
 from pipeline.regions.file import packed
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features
@@ -30,9 +28,9 @@ def write(path: Path, folder: Path, change=lambda arrays: None, **attributes):
 def test_positions_and_counts_follow_from_boxes_in_pixels(tmp_path: Path) -> None:
     images, regions = write(tmp_path / "r.h5", tmp_path / "images")
     ids = images["image_id"].tolist()
-    source = RegionRows(open_regions(tmp_path / "r.h5"), ids[::-1])
+    source = ImageRegions(tmp_path / "r.h5").source(ids[::-1])
     batch = source(np.array([2, 0, 2]))
-    assert len(batch) == 3
+    assert len(batch.counts) == 3
     assert batch.features.dtype == batch.positions.dtype == torch.float32
     for place, row in enumerate([-3, -1, -3]):
         one, count = regions[row], len(regions[row].features)
@@ -47,12 +45,13 @@ def test_positions_and_counts_follow_from_boxes_in_pixels(tmp_path: Path) -> Non
             np.testing.assert_allclose(batch.positions[place, region], expected, rtol=1e-5)
 
 
-def test_moments_are_those_of_all_real_regions(tmp_path: Path) -> None:
+def test_moments_are_those_of_all_real_regions(tmp_path: Path, monkeypatch) -> None:
     images, regions = write(tmp_path / "r.h5", tmp_path / "images")
-    source = RegionRows(open_regions(tmp_path / "r.h5"), images["image_id"].tolist())
+    source = ImageRegions(tmp_path / "r.h5").source(images["image_id"].tolist())
     every = np.concatenate([one.features for one in regions]).astype(np.float64)
     for block in (3, 100):
-        mean, deviation = source.moments(block)
+        monkeypatch.setattr(inputs_data, "REGION_BLOCK", block)
+        mean, deviation = source.moments()
         np.testing.assert_allclose(mean, every.mean(0), rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(deviation, every.std(0), rtol=1e-5)
 
@@ -66,11 +65,11 @@ def test_moments_are_those_of_all_real_regions(tmp_path: Path) -> None:
 def test_what_is_no_file_of_regions_is_refused(tmp_path: Path, change, words: str) -> None:
     write(tmp_path / "r.h5", tmp_path / "images", change)
     with pytest.raises(WorkbenchError, match=words):
-        open_regions(tmp_path / "r.h5")
+        ImageRegions(tmp_path / "r.h5")
 
 
 def test_names_are_those_of_the_attribute(tmp_path: Path) -> None:
     write(tmp_path / "r.h5", tmp_path / "images", object_names='["cat", "dog"]')
-    file = open_regions(tmp_path / "r.h5")
+    file = ImageRegions(tmp_path / "r.h5").file
     assert names_of(file, "object_names") == ["cat", "dog"]
     assert names_of(file, "attribute_names") == []

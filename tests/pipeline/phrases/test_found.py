@@ -8,8 +8,12 @@ from phrase_cases import random_search
 
 from pipeline.phrases.boxes import areas, overlaps, rows_of_images
 from pipeline.phrases.found import first_ranks, recalls, upper_bound
-from pipeline.phrases.precision import mean_precision, ranked_phrases, resampled_precision
-from pipeline.phrases.result import evaluate_phrases
+from pipeline.phrases.result import (
+    evaluate_phrases,
+    mean_precision,
+    ranked_phrases,
+    resampled_precision,
+)
 from pipeline.runtime.errors import WorkbenchError
 
 

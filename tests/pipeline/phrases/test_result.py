@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from phrase_cases import random_search
 
-from pipeline.phrases.result import drawn, evaluate_phrases, resampled_recalls, said, write_result
+from pipeline.phrases.result import (
+    evaluate_phrases,
+    resample_images,
+    resampled_recalls,
+    summary_line,
+    write_result,
+)
 from pipeline.storage.features import FeatureFile
 
 
@@ -24,7 +30,7 @@ def test_figures_lie_in_their_intervals_and_below_the_bound(case):
         low, high = result.intervals[name]
         assert low < figure < high
     assert result.figures["r1"] < result.figures["r5"] <= result.figures["r10"] <= result.bound
-    assert said(result).endswith(f"(upper bound {result.bound:.1f})")
+    assert summary_line(result).endswith(f"(upper bound {result.bound:.1f})")
 
 
 def test_types_are_measured_apart(case):
@@ -37,7 +43,7 @@ def test_types_are_measured_apart(case):
 
 def test_resampled_recall_is_that_of_a_set_with_images_twice(case):
     searched, _, result = case
-    weights = drawn(12, 5, 0)
+    weights = resample_images(12, 5, 0)
     assert (weights.sum(1) == 12).all()
     for own, found in zip(weights, resampled_recalls(result.ranks, searched.images, weights).T,
                           strict=True):  # fmt: skip

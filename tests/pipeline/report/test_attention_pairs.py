@@ -6,13 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from corpora import write_corpus
 from ranking_cases import a_split
+from tiny_inputs import write_vocabulary
 
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.batches import Split
-from pipeline.inputs.regions import RegionRows, open_regions
-from pipeline.inputs.sources import TokenRows
-from pipeline.regions.file import ImageRegions, packed
+from pipeline.inputs.data import CaptionWords, ImageRegions, RetrievalData
+from pipeline.inputs.files import Inputs
+from pipeline.regions.file import ImageRegions as FoundRegions
+from pipeline.regions.file import packed
 from pipeline.report.attention_pairs import (
     EXAMPLES,
     FAILURES,
@@ -37,18 +39,23 @@ def region_split(folder):
     for count in COUNTS:
         corners = np.sort(rng.uniform(size=(count, 2, 2)), 1) * [40, 20]
         boxes = corners.reshape(count, 4).astype(np.float32)
-        found.append(ImageRegions((40, 20), boxes, rng.normal(size=(count, 3)).astype(np.float32)))
+        found.append(FoundRegions((40, 20), boxes, rng.normal(size=(count, 3)).astype(np.float32)))
     write_features(folder / "r.h5", ["a", "b", "c"], packed(found, 4, 3), {"has_boxes": 1})
     ids = ["c", "a", "b"]  # not in the order of the file
-    split = Split(
-        image_ids=ids,
-        image_groups=ids,
-        caption_ids=["x", "y", "z", "w"],
-        described=np.array([2, 0, 1, 2]),
-        images=RegionRows(open_regions(folder / "r.h5"), ids),
-        captions=TokenRows([[2, 3], [4], [2, 3, 4], [1, 2]]),
+    images = [(name, f"{name}.jpg", "test", name, 40, 20, "0" * 64) for name in ids]
+    said = {"x": "red cat", "y": "dog", "z": "red cat dog", "w": "odd red"}
+    owners = dict(zip(said, "bcab", strict=True))
+    captions = [(name, owners[name], "test", text, text.split()) for name, text in said.items()]
+    write_corpus(folder, images, captions)
+    write_vocabulary(folder, ["red", "cat", "dog"])
+    files = Inputs(
+        images=folder / "images.parquet",
+        captions=folder / "captions.parquet",
+        features=folder / "r.h5",
+        text=folder / "vocabulary",
     )
-    return split, dict(zip("abc", found, strict=True))
+    data = RetrievalData(files, ImageRegions(files.features), CaptionWords(files.text))
+    return data, dict(zip("abc", found, strict=True))
 
 
 def seen(image, caption):
@@ -67,13 +74,12 @@ def seen(image, caption):
 
 
 def test_a_reader_gives_the_numbers_of_the_pair_that_is_asked_for(tmp_path):
-    split, regions = region_split(tmp_path)
-    words = [["red", "cat"], ["dog"], ["a", "b", "c"], ["(odd)", "red"]]
-    names = ("<pad>", "<unk>", "red", "cat")
-    vocabulary = Vocabulary(names, (0,) * 4, sentence_markers=False)
-    read = AttentionReader(seen, split, words, vocabulary, torch.device("cpu"))
+    data, regions = region_split(tmp_path)
+    read = AttentionReader(seen, data, "test", torch.device("cpu"))
     found = read("b", "z")
-    assert (found.image_id, found.caption_id, found.words) == ("b", "z", ["a", "b", "c"])
+    assert (found.image_id, found.caption_id) == ("b", "z")
+    assert found.words == ["red", "cat", "dog"]
+    assert read("b", "w").words == ["(odd)", "red"]
     assert found.size == (40, 20)
     assert np.array_equal(found.boxes, regions["b"].boxes)
     first = regions["b"].features[:, 0]

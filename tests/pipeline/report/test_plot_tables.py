@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from report_world import CAPTIONS, IMAGES, OWNERS, made_scores
 
-from pipeline.evaluation.file import read_query_ranks, write_ranks
-from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.look import occurrences
-from pipeline.evaluation.separation import separation
+from pipeline.evaluation.findings import occurrences, separation
+from pipeline.evaluation.protocol import evaluate
+from pipeline.evaluation.rank_file import read_query_ranks, write_ranks
 from pipeline.report.colours import COLOURS
 from pipeline.report.curve_files import Curve
 from pipeline.report.plot_tables import (

@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 from commands import refusal
 
-from pipeline.scores.file import SplitScores, write_scores
-from pipeline.search.approximate import build_index, open_index, write_index
-from pipeline.search.built import INDEX_FILE, BuiltIndexes, measure_recalls, write_indexes
+from pipeline.evaluation.score_file import SplitScores, write_scores
+from pipeline.search.built import (
+    INDEX_FILE,
+    BuiltIndexes,
+    build_index,
+    measure_recalls,
+    open_index,
+    write_index,
+    write_indexes,
+)
 from pipeline.search.index import Index, read_index, top_rows
 from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from pipeline.statistics import kmeans as clustering
-from pipeline.statistics.kmeans import count_distinct, farthest, kmeans
+from pipeline.statistics.kmeans import count_distinct, farthest_rows, kmeans
 
 
 def blobs(count=200, width=5, centres=8, seed=0, spread=0.3):
@@ -99,8 +99,8 @@ def test_it_does_not_stop_at_a_cluster_that_an_update_emptied():
 def test_farthest_points_count_for_the_next():
     points = torch.tensor([[0.0], [10], [10], [9.9], [-8]])
     squared = points[:, 0].square()
-    assert farthest(points, squared, 2).tolist() == [1, 4]  # not 1 and 2, which are one place
-    assert farthest(points, squared, 5).tolist() == [1, 4, 3]
+    assert farthest_rows(points, squared, 2).tolist() == [1, 4]  # not 1 and 2, which are one place
+    assert farthest_rows(points, squared, 5).tolist() == [1, 4, 3]
 
 
 def test_zeros_of_either_sign_are_equal():

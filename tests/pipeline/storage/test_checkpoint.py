@@ -3,9 +3,10 @@
 import pytest
 import torch
 from commands import refusal
-from models.vse.network import VSE
 from safetensors.torch import save_file
 
+from models.vse import VSE, VSEConfig
+from pipeline.inputs.split import Words
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.checkpoint import Description, read_checkpoint, write_checkpoint
 from pipeline.storage.weights import KEY, write_weights
@@ -22,7 +23,12 @@ def describe(**changes):
 @pytest.fixture
 def model():
     torch.manual_seed(0)
-    return VSE(**SIZES)
+    return build(**SIZES)
+
+
+def build(image_dim, vocabulary_size, **settings):
+    """The network of an architecture."""
+    return VSE(VSEConfig(**settings), image_dim, vocabulary_size)
 
 
 @pytest.fixture
@@ -34,10 +40,13 @@ def path(model, tmp_path):
 def test_comes_back_whole(model, path):
     checkpoint = read_checkpoint(path, "vse")
     assert checkpoint.description == describe()
-    loaded = checkpoint.build(VSE)
+    loaded = checkpoint.build(build)
     assert not loaded.training
-    batch = torch.rand(3, 6), torch.tensor([[2, 3], [4, 0], [5, 6]]), torch.tensor([2, 1, 2])
-    assert torch.equal(loaded(*batch), model(*batch))
+    images = torch.rand(3, 6)
+    words = Words(torch.tensor([[2, 3], [4, 0], [5, 6]]), torch.tensor([2, 1, 2]))
+    for network in (loaded, model.eval()):
+        assert torch.equal(network.embed_images(images), model.embed_images(images))
+        assert torch.equal(network.embed_captions(words), model.embed_captions(words))
 
 
 def test_the_same_content_gives_the_same_bytes(model, path):
@@ -86,7 +95,7 @@ def test_weights_must_fit_exactly(tmp_path, model, change, words):
     change(weights)
     write_checkpoint(tmp_path / "x", weights, describe())
     with pytest.raises(WorkbenchError, match=words):
-        read_checkpoint(tmp_path / "x", "vse").build(VSE)
+        read_checkpoint(tmp_path / "x", "vse").build(build)
 
 
 @pytest.mark.parametrize(
@@ -94,4 +103,4 @@ def test_weights_must_fit_exactly(tmp_path, model, change, words):
 )
 def test_impossible_sizes_cost_no_memory(tmp_path, model, sizes):
     write_checkpoint(tmp_path / "x", model.state_dict(), describe(architecture=sizes))
-    assert "damaged or foreign" in refusal(read_checkpoint(tmp_path / "x", "vse").build, VSE)
+    assert "damaged or foreign" in refusal(read_checkpoint(tmp_path / "x", "vse").build, build)

@@ -170,20 +170,26 @@ def half_done(work: Path) -> tuple[Path, Path]:
     return work / "f.h5", work / "f.mask"
 
 
+def change(path: Path, old: bytes, new: bytes) -> None:
+    path.write_bytes(path.read_bytes().replace(old, new))
+
+
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "missing"),
     [
-        lambda data, mask: os.truncate(data, data.stat().st_size - 1),
-        lambda data, mask: data.write_bytes(data.read_bytes().replace(b"features", b"featureS")),
-        lambda data, mask: data.write_bytes(data.read_bytes().replace(b"\xa47", b"\xa48")),
-        lambda data, mask: os.truncate(mask, 3),
+        (lambda data, mask: os.truncate(data, data.stat().st_size - 1), 12),
+        (lambda data, mask: os.truncate(mask, 3), 12),
+        (lambda data, mask: change(data, b"features", b"featureS"), 6),  # the name of a dataset
+        (lambda data, mask: change(data, b"\xa47", b"\xa48"), 6),  # an id
     ],
 )
-def test_damaged_unfinished_work_is_begun_again(tmp_path, stored, capsys, damage) -> None:
+def test_damaged_unfinished_work_is_mended_or_begun_again(
+    tmp_path, stored, capsys, damage, missing
+) -> None:
     damage(*half_done(tmp_path / "work"))
     with open_writer(tmp_path / "work") as writer:
-        assert len(writer.missing) == 12
-        assert "begun again" in capsys.readouterr().err
+        assert len(writer.missing) == missing
+        assert ("begun again" in capsys.readouterr().err) == (missing == 12)
         write_rows(writer, writer.missing)
         writer.finish(tmp_path / "out.h5")
     assert (tmp_path / "out.h5").read_bytes() == stored.read_bytes()
@@ -281,9 +287,9 @@ def test_missing_damaged_and_foreign_files_are_named(tmp_path: Path, stored: Pat
 
 def test_a_kill_leaves_no_structure_in_memory(tmp_path):
     code = (
-        "import os, signal, sys; from pathlib import Path; from pipeline.storage import structure\n"
-        "structure.SCRATCH = Path(sys.argv[1])\n"
-        "structure.structured(lambda file: os.kill(os.getpid(), signal.SIGKILL), 0)\n"
+        "import os, signal, sys; from pathlib import Path; from pipeline.storage import layout\n"
+        "layout.SCRATCH = Path(sys.argv[1])\n"
+        "layout.build_structure(lambda file: os.kill(os.getpid(), signal.SIGKILL), 0)\n"
     )
     process = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT)
     assert process.returncode == -signal.SIGKILL

@@ -15,7 +15,7 @@ import torch
 from commands import refusal
 
 from pipeline.arrays.formats import open_arrays
-from pipeline.regions.imports.source import files_of
+from pipeline.regions.source import files_of
 from pipeline.storage.features import FeatureFile, write_features
 from pipeline.storage.hdf5 import opened
 from pipeline.storage.weights import read_weights

@@ -83,7 +83,7 @@ def test_a_collapse_is_a_result_that_can_decide(tmp_path):
         False,
         "narrow: collapsed, seeds 1, 2, 3",
     )
-    assert not made.alone
+    assert not made.is_seeds_only
     both = [replace(one, setting="wide", digest="wide") for one in lost]
     assert judged(tmp_path, [*both, *lost]).word == "collapsed"
     (found.ranks / WIDE[0].ranks).unlink()

@@ -46,7 +46,7 @@ def test_an_old_file_is_refused_with_the_way_out_and_completed(
     kept = iter(text.splitlines())
     assert all(line in kept for line in OLD.splitlines())
     assert read_yaml(workspace / "params.yaml") == read_yaml(ROOT / "params.yaml")
-    load_params(workspace / "params.yaml")
+    load_params(workspace / "params.yaml", models=None)
     again = run_vse("complete", cwd=workspace)
     assert again.stdout == "params.yaml has every key\n"
     assert (workspace / "params.yaml").read_text() == text

@@ -10,7 +10,6 @@ import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,24 +17,33 @@ import pytest
 import torch
 from clone import ROOT
 from commands import run_command, succeed
-from indexed import NETWORKS
-from models.vse.network import VSE
-from models.vse.towers import PaddedCaptions, towers
+from indexed import NETWORKS, draw_weights
 from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader
 
 import vse_workbench
-from models.base.towers import BATCHES, LENGTHS, ImageTower, Tower
+from models.vse import VSE, VSEConfig
 from pipeline.corpus.vocabulary import content_digest
+from pipeline.evaluation.score_file import read_scores
+from pipeline.inputs.split import Words
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.scores.file import read_scores
+from pipeline.storage.checkpoint import read_checkpoint
 from stages.evaluate import main as evaluate
 from vse_workbench import Embedder
 from vse_workbench.commands.export_model import main as export_model
 from vse_workbench.commands.search import main as search
-from vse_workbench.export.onnx import TOLERANCE, write_tower
+from vse_workbench.export.onnx import (
+    BATCHES,
+    LENGTHS,
+    TOLERANCE,
+    ImageSide,
+    Traced,
+    WordSide,
+    open_sides,
+    write_tower,
+)
 
 TOWERS = ["image_tower", "caption_tower"]
 VECTORS = ("cca", "dual_path", "two_branch", "vse", "vse_infinity")
@@ -108,13 +116,17 @@ def test_an_export_takes_the_place_of_another_and_onnx_gives_the_same_score(
     monkeypatch.chdir(tmp_path)
     assert documented(1, capsys) == pytest.approx(documented(0, capsys), abs=2e-3)
     done = run_command(export_model, "scan", "--output", tmp_path / "s", "--onnx", folder=world)
-    assert done.stderr.startswith("error: --onnx: models/scan has no towers.py; cca, dual_path")
+    assert done.stderr.startswith("error: scan: it reads regions, whose number differs")
     assert not (tmp_path / "s").exists()
 
 
-def test_sorted_sums_are_not_written_as_onnx():
+def test_sorted_sums_are_not_written_as_onnx(world, tmp_path, monkeypatch):
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    draw_weights("vse", text_pool="gpo")
+    checkpoint = read_checkpoint("data/checkpoints/vse.safetensors", "vse")
     with pytest.raises(WorkbenchError, match=r"vse\.text_pool = gpo: its sorting cannot"):
-        towers(SimpleNamespace(build=lambda _: drawn_vse(pool="gpo")))
+        open_sides("vse", checkpoint)
 
 
 def test_the_examples_of_the_api_give_what_they_show(world, tmp_path, monkeypatch):
@@ -310,7 +322,6 @@ def test_hostile_configs_are_plain_errors(copied):
 def test_padded_rows_give_what_packed_ones_give(cell, pool):
     """At any length and batch size, whatever stands in the padding."""
     network = drawn_vse(cell, pool)
-    tower = PaddedCaptions(network)
     generator = torch.Generator().manual_seed(0)
     for batch in BATCHES:
         for length in LENGTHS:
@@ -319,13 +330,14 @@ def test_padded_rows_give_what_packed_ones_give(cell, pool):
             lengths[0] = length
             with torch.inference_mode():
                 torch.testing.assert_close(
-                    tower(tokens, lengths), network.embed_captions(tokens, lengths)
+                    network.text.forward_padded(tokens, lengths), network.text(tokens, lengths)
                 )
 
 
 def drawn_vse(cell="gru", pool="last"):
     torch.manual_seed(0)
-    return VSE(4, 11, 6, 5, 7, cell, pool).eval()
+    options = {"text_encoder": cell, "text_pool": pool}
+    return VSE(VSEConfig(word_dim=6, hidden=5, dim=7, **options), 4, 11).eval()
 
 
 @pytest.fixture
@@ -337,12 +349,13 @@ def runtime():
 def test_a_recurrent_tower_in_onnx_at_sizes_that_were_not_traced(tmp_path, runtime):
     network = drawn_vse()
     inputs = {"tokens": torch.ones((2, 3), dtype=torch.int64), "lengths": torch.tensor([3, 2])}
-    tower = Tower(PaddedCaptions(network), inputs, ("tokens",), ("lengths",), {"tokens": 11})
+    tower = Traced(WordSide(network), inputs, ("tokens",), ("lengths",), {"tokens": 11})
     assert write_tower(tmp_path / "t.onnx", tower) < TOLERANCE
     session = runtime.InferenceSession(str(tmp_path / "t.onnx"))
     tokens, lengths = np.array([[3, 9, 2, 0, 0, 0, 0], [1, 5, 4, 8, 2, 10, 7]]), np.array([3, 7])
     with torch.inference_mode():
-        ours = network.embed_captions(torch.from_numpy(tokens), torch.from_numpy(lengths))
+        words = Words(torch.from_numpy(tokens), torch.from_numpy(lengths))
+        ours = network.index(network.embed_captions(words))
     (theirs,) = session.run(None, {"tokens": tokens, "lengths": lengths})
     np.testing.assert_allclose(theirs, ours, atol=1e-6)
 
@@ -351,9 +364,12 @@ class Liar(nn.Module):
     def embed_images(self, images):
         return images * (2 if torch.compiler.is_exporting() else 1)
 
+    def index(self, side):
+        return side
+
 
 def test_a_file_whose_numbers_differ_is_not_kept(tmp_path, runtime):
-    tower = Tower(ImageTower(Liar()), {"images": torch.ones(2, 3)})
+    tower = Traced(ImageSide(Liar()), {"images": torch.ones(2, 3)})
     with pytest.raises(WorkbenchError, match="its vectors differ from the model's by"):
         write_tower(tmp_path / "t.onnx", tower)
     assert not list(tmp_path.iterdir())

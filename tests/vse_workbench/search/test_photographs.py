@@ -11,12 +11,12 @@ import pytest
 from commands import fail, run_command
 from PIL import Image
 
-from models.base.queries import query_files
-from pipeline.scores.file import read_scores
+from pipeline.evaluation.score_file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from vse_workbench.commands.search import main
 from vse_workbench.export.embedder import Embedder
 from vse_workbench.export.folder import write_config, write_folder
+from vse_workbench.search.embedder import query_files
 
 QUESTION = ("w1 w2 w3", "--from", "../vse", "--images", "photos", "--top", 50)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from region_cases import WIDTH, sample, world
 
-from pipeline.regions.imports import ImportCorpus
 from pipeline.regions.imports.butd_h5 import ButdRegions
+from pipeline.regions.source import ImportCorpus
 from pipeline.runtime.errors import WorkbenchError
 
 

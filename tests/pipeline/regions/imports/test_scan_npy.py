@@ -7,10 +7,10 @@ import pytest
 from region_cases import WIDTH, captions_of, sample, world
 
 from pipeline.arrays.npy import mapped_npy
+from pipeline.regions.export import export_scan, export_tsv
 from pipeline.regions.file import packed
-from pipeline.regions.imports import ImportCorpus
-from pipeline.regions.imports.export import export_scan, export_tsv
 from pipeline.regions.imports.scan_npy import ScanRegions
+from pipeline.regions.source import ImportCorpus
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
 

@@ -8,8 +8,8 @@ import pytest
 from region_cases import WIDTH, encoded, sample, tsv_fields, world, write_tsv
 
 from pipeline.regions.file import ImageRegions, region_datasets
-from pipeline.regions.imports import ImportCorpus, import_regions, imported_slots
 from pipeline.regions.imports.tsv import TsvRegions
+from pipeline.regions.source import ImportCorpus, import_regions, imported_slots
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, FeatureWriter
 

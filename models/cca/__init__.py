@@ -1,1 +1,0 @@
-"""Canonical correlation analysis, the linear baseline."""

@@ -1,1 +1,0 @@
-"""The two-branch network with structure-preserving loss (Wang et al. 2016)."""
