@@ -15,7 +15,7 @@ from pipeline.report.curve_files import Curve
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
 WAYS = {"i2t": "image to text", "t2i": "text to image"}
 
-TRAINING = ["model", "epoch", "rsum", "note", "colour"]  # columns
+TRAINING = ["model", "part", "epoch", "rsum", "note", "colour"]  # columns
 
 Rows = list[dict[str, str | float]]
 
@@ -28,12 +28,19 @@ def training_rows(model: str, curve: Curve) -> Rows:
         curve: of its training.
 
     Returns:
-        A row for each epoch; `note` says where a next phase of the training begins.
+        A row for each epoch; `note` says where a next phase of the training begins, `part` which
+        of several parts an epoch trained.
     """
     turns = {epoch: f"{model}: {phase} begins" for epoch, phase in curve.turns.items()}
     return [
-        {"model": model, "epoch": int(epoch), "rsum": rsum, "note": turns.get(epoch, "")}
-        for epoch, rsum in zip(curve.epochs, curve.rsum, strict=True)
+        {
+            "model": model,
+            "part": curve.part(row),
+            "epoch": int(epoch),
+            "rsum": rsum,
+            "note": turns.pop(epoch, ""),  # once, also where several parts turn
+        }
+        for row, (epoch, rsum) in enumerate(zip(curve.epochs, curve.rsum, strict=True))
     ]
 
 

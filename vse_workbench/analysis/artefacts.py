@@ -132,13 +132,16 @@ def write_curve(folder: Path, path: Path, name: str) -> str:
     if curve is None:
         raise WorkbenchError(f"{path}: of a model that is fitted at once; it has no curve")
     columns = {"epoch": curve.epochs, "phase": curve.phases, "loss": curve.loss}
+    if curve.parts:
+        columns["part"] = curve.parts
     columns |= {"val_rsum": curve.rsum}
     columns |= {f"{name}{ERROR}": shares for name, shares in curve.errors.items()}
     epoch, rsum = curve.best
     table = pd.DataFrame(columns)
-    write_table(folder / "curve.tsv", table.assign(kept=(table["epoch"] == epoch).astype(int)))
+    is_kept = (table["epoch"] == epoch) & (table["val_rsum"] == rsum)
+    write_table(folder / "curve.tsv", table.assign(kept=is_kept.astype(int)))
     figures.draw_curve(folder / "curve.png", name, curve)
-    return f"largest validation rsum {rsum:.1f} in epoch {epoch:g} of {len(curve.epochs)}"
+    return f"largest validation rsum {rsum:.1f} in epoch {epoch:g} of {max(curve.epochs):g}"
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:

@@ -64,6 +64,10 @@ def test_training_has_a_note_where_a_next_phase_begins_and_rows_the_colour_of_th
     assert [row["note"] for row in rows] == ["", "m: two begins"]
     assert {row["colour"] for row in rows} == {COLOURS[1]}
     assert as_tsv([]).split() == list(rows[0])  # no model has several epochs
+    parts = Curve([1, 2, 1, 2], [3.0] * 4, [1.0] * 4, phases="abab", parts=["x", "x", "y", "y"])
+    rows = training_rows("m", parts)
+    assert [row["part"] for row in rows] == ["x", "x", "y", "y"]
+    assert [row["note"] for row in rows] == ["", "m: b begins", "", ""]  # said once
 
 
 def test_a_table_has_a_header_and_six_digits():
