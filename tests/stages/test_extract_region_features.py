@@ -16,7 +16,7 @@ from models.backbone.network import weights_digest
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
 from pipeline.corpus.tables import images_digest, load_images
-from pipeline.inputs.regions import open_regions
+from pipeline.features.regions.boxes import open_regions
 from stages.extract_region_features import main
 
 OBJECTS, ATTRIBUTES = ("circle", "star"), ("red", "green", "blue")

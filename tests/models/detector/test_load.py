@@ -22,7 +22,7 @@ from models.detector.fpn import build_detector
 from models.detector.initial import detector_of_file
 from models.detector.params import DetectorConfig
 from models.detector.weights import CLASSES, load_detector
-from pipeline.inputs.regions import open_regions
+from pipeline.features.regions.boxes import open_regions
 from pipeline.runtime.errors import WorkbenchError
 from stages import extract_region_features, train_detector
 
