@@ -44,8 +44,11 @@ def main(
     stands for the files of all that dvc.yaml evaluates."""
     params = load_params()
     has_folders = any(path.is_dir() for path in metrics)
-    known = sorted(item for stage in EVALUATING for item in stage_items(stage) if has_folders)
-    searching = stage_items(LOCALISING) if has_folders else []
+    items = {
+        stage: stage_items(stage) if has_folders else [] for stage in (*EVALUATING, LOCALISING)
+    }
+    known = sorted(item for stage in EVALUATING for item in items[stage])
+    searching = items[LOCALISING]
     metrics = metrics_files(metrics, sorted([*known, *searching]))
     found = files_of_models(found, searching, ".h5")
     localised = read_rows([path for path in metrics if path.stem in searching], found)
