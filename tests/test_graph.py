@@ -421,7 +421,7 @@ OF_CODE = {
     "pipeline/readers/shapes/scenes.py": {"prepare_corpus", "prepare_phrases"},
     "pipeline/evaluation/criteria/inverted_softmax.py": EVALUATED,
     "pipeline/evaluation/external.py": set(),
-    "pipeline/evaluation/separation.py": EVALUATED,
+    "pipeline/evaluation/findings.py": EVALUATED | LAST,
     "pipeline/statistics/kmeans.py": {"cluster_pseudo_classes"},
     "pipeline/report/page.py": {"compare"},
     "vse_workbench/search/searcher.py": set(),
