@@ -38,19 +38,14 @@ pipeline/corpus/dataset/recognise.py
 pipeline/corpus/dataset/source.py
 
 
-pipeline/evaluation/assignment.py
-pipeline/evaluation/bootstrap.py
 pipeline/evaluation/correlation.py
 
 pipeline/evaluation/criteria/csls.py
 pipeline/evaluation/criteria/dual_softmax.py
-pipeline/evaluation/criteria/hungarian.py
 pipeline/evaluation/criteria/inverted_softmax.py
 pipeline/evaluation/criteria/naive.py
 pipeline/evaluation/criteria/querybank.py
-pipeline/evaluation/criteria/sinkhorn.py
 
-pipeline/evaluation/criterion.py
 pipeline/evaluation/figures.py
 pipeline/evaluation/findings.py
 
@@ -140,15 +135,12 @@ models/losses/sum_margin.py
 
 
 stages/__init__.py
-stages/average_scores.py
 stages/check_params.py
 stages/common.py
-stages/compare.py
 stages/evaluate.py
 stages/params.py
 stages/registries.py
 stages/score.py
-stages/tabulate_plots.py
 stages/train_detector.py
 """
 
