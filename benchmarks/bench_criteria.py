@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.common import Row, apart, extra_bytes, paired_ratio, size
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.look import occurrences
+from pipeline.evaluation.findings import occurrences
 
 IMAGES, CAPTIONS_PER_IMAGE = size(2_000, 20), 5
 ASSIGNED = size(500, 10)  # images of the assignment, which takes longest

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from benchmarks.common import Row, apart, captions_of, cost, regions_of, seconds, size, split_of
-from models.dp_rnn.network import DPRNN
-from models.dp_rnn.scoring import CAPTIONS, score_selecting
+from models.dp_rnn.model import CAPTION_BLOCK, DPRNN, DPRNNConfig
 from models.losses import PairLoss
 from models.losses.sum_margin import SumMargin
+from pipeline.inputs.split import PairBatches, Split
 
 
 class Sizes(NamedTuple):
@@ -67,17 +68,17 @@ def published() -> Row:
     """
     one_block, two_blocks = (
         partial(score, SHORTLIST, PUBLISHED._replace(captions=count))
-        for count in (CAPTIONS, 2 * CAPTIONS)
+        for count in (CAPTION_BLOCK, 2 * CAPTION_BLOCK)
     )
     score(SHORTLIST, PUBLISHED._replace(images=100, captions=32))  # a warm-up
     first, both = seconds(one_block).processor, seconds(two_blocks).processor
-    minutes = (first + (PUBLISHED.captions / CAPTIONS - 1) * (both - first)) / 60
+    minutes = (first + (PUBLISHED.captions / CAPTION_BLOCK - 1) * (both - first)) / 60
     return Row(
         f"DP-RNN's scores of {PUBLISHED.images:,} images x {PUBLISHED.regions} regions x "
         f"{PUBLISHED.dim:,}-d and {PUBLISHED.captions:,} captions, shortlist {SHORTLIST}, one "
         "thread, random weights",
-        f"{minutes:.0f} CPU-minutes, extrapolated from {CAPTIONS} and {2 * CAPTIONS} captions: "
-        f"{first:.0f} s and {both:.0f} s",
+        f"{minutes:.0f} CPU-minutes, extrapolated from {CAPTION_BLOCK} and {2 * CAPTION_BLOCK} "
+        f"captions: {first:.0f} s and {both:.0f} s",
         "<= 11 CPU-minutes",
         minutes,
         one_block,
@@ -86,23 +87,38 @@ def published() -> Row:
 
 def build(candidates: int, sizes: Sizes = SOME) -> DPRNN:
     torch.manual_seed(0)
-    of = sizes.features, sizes.vocabulary, sizes.word_dim, sizes.dim
-    model = DPRNN(*of, candidates=candidates)
-    model.enter_phase("all")
+    config = DPRNNConfig(
+        word_dim=sizes.word_dim,
+        dim=sizes.dim,
+        beta_words=0.3,
+        beta_objects=0.3,
+        candidates=candidates,
+    )
+    model = DPRNN(config, image_dim=sizes.features, vocabulary_size=sizes.vocabulary)
+    model.recurrence.fill_(1)  # as in the last phase
     return model
 
 
+def inputs(images: int, captions: int, sizes: Sizes) -> Split:
+    """A split of so many images and captions, of these sizes."""
+    regions = regions_of(images, sizes.regions, sizes.features)
+    return split_of(regions, captions_of(captions, sizes.vocabulary))
+
+
 def step(candidates: int) -> None:
-    model, groups = build(candidates), torch.arange(BATCH)
-    regions = regions_of(BATCH, SOME.regions, SOME.features)
-    sides = regions.features, regions.positions, regions.counts
-    outputs = model(*sides, *captions_of(BATCH, SOME.vocabulary), groups)
+    """The gradients of one batch for both networks, which are trained one after the other."""
+    model = build(candidates)
+    batch = PairBatches(inputs(BATCH, BATCH, SOME), size=BATCH, seed=0).batch(np.arange(BATCH))
     loss = PairLoss(SumMargin(0.2))
-    torch.stack([loss(scores, groups, computed) for scores, computed in outputs]).sum().backward()
+    for name in model.towers:
+        network = model.single(name)
+        images = network.embed_images(batch.images)
+        captions = network.embed_captions(batch.captions)
+        pairs = network.pairs(images, captions, batch, torch.arange(BATCH))
+        loss(pairs.scores, batch.image_groups, pairs.computed).backward()
 
 
 def score(shortlist: int, sizes: Sizes = SOME) -> None:
     model = build(CANDIDATES, sizes)
-    regions = regions_of(sizes.images, sizes.regions, sizes.features)
-    split = split_of(regions, *captions_of(sizes.captions, sizes.vocabulary))
-    score_selecting(model, split, torch.device("cpu"), shortlist)
+    model.shortlist = shortlist
+    model.score_split(inputs(sizes.images, sizes.captions, sizes))

@@ -17,11 +17,11 @@ import pandas as pd
 from benchmarks.common import ROOT, Row, new_folder, photographs, seconds, size
 from pipeline.corpus.tables import BOXES, Corpus
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.file import write_ranks
-from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.look import look
+from pipeline.evaluation.findings import collect_findings
+from pipeline.evaluation.protocol import evaluate
+from pipeline.evaluation.rank_file import write_ranks
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.runtime.files import write_json
-from pipeline.scores.file import SplitScores
 
 MODELS = size(("cca", "dp_rnn", "scan", "two_branch", "vse"), ("cca", "vse"))
 IMAGES, EACH, SIDE, TIMES = size((1_000, 5, (500, 375), 3), (12, 2, (50, 25), 1))
@@ -72,7 +72,9 @@ def put_model(folder: Path, name: str, seed: int) -> None:
     split = SplitScores(scores, IDS, CAPTIONS, [IDS[n] for n in owners], IDS)
     criteria = [Criterion("naive")]
     evaluation = evaluate(split, 1, RESAMPLES, 0.95, 0, criteria, IMAGES, None)
-    findings = look(split, evaluation, criteria, {"model": name, "checkpoint_sha256": "ab12"})
+    findings = collect_findings(
+        split, evaluation, criteria, {"model": name, "checkpoint_sha256": "ab12"}
+    )
     write_json(folder / f"{name}.json", evaluation.summary())
     write_ranks(folder / f"ranks/{name}.h5", split, evaluation, 0.95, findings=findings)
     (folder / f"{name}.tsv").write_text("epoch\tphase\tloss\tval_rsum\n1\tsum\t9\t100.5\n")

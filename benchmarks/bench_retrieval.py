@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from benchmarks.common import Row, apart, clustered, extra_bytes, paired_ratio, size
-from pipeline.scores.ranks import Ranks, retrieval_ranks
-from pipeline.scores.tiles import Products
+from pipeline.evaluation.ranks import Ranks, retrieval_ranks
+from pipeline.evaluation.scores import Products
 
 WIDTH = size(1024, 8)
 FEW, MANY = size((1000, 5000), (10, 30))

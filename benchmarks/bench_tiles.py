@@ -15,14 +15,12 @@ import torch
 from benchmarks.common import Row, apart, clustered, memory, new_folder, paired_ratio, seconds, size
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.measure import measured_of
-from pipeline.scores.blocks import cuts
-from pipeline.scores.file import SplitScores, read_scores, write_scores
-from pipeline.scores.groups import group_codes
-from pipeline.scores.ranking import DIRECTIONS
-from pipeline.scores.ranks import of_groups
-from pipeline.scores.tiles import BLOCK, Products
+from pipeline.evaluation.figures import measured_of
+from pipeline.evaluation.protocol import evaluate
+from pipeline.evaluation.ranks import request_of_groups
+from pipeline.evaluation.score_file import SplitScores, read_scores, write_scores
+from pipeline.evaluation.scores import BLOCK, Products, cuts
+from pipeline.evaluation.truth import DIRECTIONS, group_codes
 
 IMAGES, WIDTH, RESAMPLES = size((4_000, 512, 1_000), (20, 8, 5))
 EACH = 5  # captions of an image
@@ -46,7 +44,7 @@ def rows() -> Iterator[Row]:
             work = f"{name} of {of}, from embeddings, both directions"
             yield Row(work, figure, "<= 1.5x", ratio)
         codes = group_codes(split.image_groups, split.caption_groups)
-        both = measured_of([of_groups(split.scores, *codes, way, 1) for way in DIRECTIONS])
+        both = measured_of([request_of_groups(split.scores, *codes, way, 1) for way in DIRECTIONS])
         fold = MeasuredFold(dict(zip(DIRECTIONS, both, strict=True)), *codes)
         took = seconds(lambda: bootstrap_intervals([fold], RESAMPLES, 0.95, 0)).wall
         yield Row(f"bootstrap of {of}, {RESAMPLES:,} resamples", f"{took:.1f} s")

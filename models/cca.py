@@ -21,8 +21,7 @@ from scipy.linalg.blas import dsymv, dsyrk, dtrsm
 from torch import Tensor
 
 from models.base import Model, Run, in_blocks
-from pipeline.inputs.data import ImageVectors, RetrievalData, SentenceVectors
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import ImageVectors, Inputs, RetrievalData, SentenceVectors
 from pipeline.inputs.split import Split
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say

@@ -40,8 +40,7 @@ def model_names() -> list[str]:
 def check_models() -> None:
     """Raise WorkbenchError for a file that holds no model, or more than one."""
     for name in model_names():
-        if not (FOLDER / name / "params.py").is_file():  # TODO house: not ported yet
-            class_name(name)
+        class_name(name)
 
 
 def class_name(name: str) -> str:

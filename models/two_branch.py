@@ -24,8 +24,7 @@ from models.layers.pixels import SeesPixels
 from models.losses import RankingLoss
 from models.losses.knn_margin import KNNMargin
 from models.ranking import make_loss
-from pipeline.inputs.data import ImageKind, ImageVectors, RetrievalData, SentenceVectors
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import ImageKind, ImageVectors, Inputs, RetrievalData, SentenceVectors
 from pipeline.inputs.split import Batch, Split, prefetch
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.section import (
@@ -171,6 +170,9 @@ class TwoBranch(Model, SeesPixels):
                 features is read, too.
             files: The artefacts of NEEDS.
             in_memory: Whether vectors are read into memory where they fit.
+
+        Returns:
+            The data, whose sizes are the arguments of the constructor.
         """
         images: ImageKind = ImageVectors(files.features, in_memory)
         if isinstance(config, TwoBranchConfig) and config.fine_tuning.epochs:
@@ -196,6 +198,9 @@ class TwoBranch(Model, SeesPixels):
         Args:
             section: What the checkpoint keeps of the section of params.yaml.
             architecture: What it says of the network's shape.
+
+        Returns:
+            Settings by name.
         """
         return architecture | section
 
@@ -232,6 +237,9 @@ class TwoBranch(Model, SeesPixels):
         Args:
             data: Of the run.
             name: train, val or test.
+
+        Returns:
+            The split, opened once where it has cached features.
         """
         if self.image_cnn is None:
             return data.split(name)
@@ -268,6 +276,9 @@ class TwoBranch(Model, SeesPixels):
         Args:
             run: Has the settings of all ranking losses.
             name: A file of models/losses.
+
+        Returns:
+            A StructureLoss of the section's weights.
         """
         ranking = make_loss(name, margin=self.config.margin, **run.ranking)
         return structure_loss(ranking, self.config, self.config.weights)
@@ -278,6 +289,9 @@ class TwoBranch(Model, SeesPixels):
         Args:
             data: What they are trained and validated on.
             run: Names the ranking loss.
+
+        Returns:
+            One to three phases, each of at least one epoch.
         """
         size = self.config.training.batch_size
         batches = self.neighbour_batches(data.split("train"), size, run)
@@ -312,6 +326,9 @@ class TwoBranch(Model, SeesPixels):
             size: Seed pairs per batch.
             run: Has the seed.
             ahead: Whether batches are made in a thread.
+
+        Returns:
+            Batches of the split, the same for the same seed.
         """
         return NeighbourBatches(
             split,
@@ -335,6 +352,9 @@ class TwoBranch(Model, SeesPixels):
             captions: m embedded captions.
             batch: The whole batch.
             rows: (m,) which of its captions these are.
+
+        Returns:
+            None, in the place of scores.
         """
         return None
 
@@ -349,6 +369,9 @@ class TwoBranch(Model, SeesPixels):
             pairs: None.
             batch: Says what belongs together.
             phase: Has the loss.
+
+        Returns:
+            The loss, a single term.
         """
         assert phase.ranking is not None
         value = phase.ranking(
@@ -374,6 +397,9 @@ def branch(inputs: int, hidden: int, dim: int, batch_norm: int, dropout: float) 
         dim: K of the joint space.
         batch_norm: 1 for one after the last of two layers, 0 for none.
         dropout: Probability of setting a hidden activation to zero, in [0, 1).
+
+    Returns:
+        The layers, with their first weights.
     """
     before: list[nn.Module] = []
     if hidden:
@@ -508,6 +534,9 @@ class StructureLoss(nn.Module):
         Args:
             rows: (A, K) unit rows of one kind.
             alike: (A, A) bool, True for neighbours and on the diagonal.
+
+        Returns:
+            A scalar, at least float32.
         """
         others = alike.clone().fill_diagonal_(False)  # an anchor is not its neighbour
         return self.term(self.neighbours, -distances(rows @ rows.T), others, alike)
@@ -520,6 +549,9 @@ class StructureLoss(nn.Module):
             scores: (A, N), anchors in rows.
             pairs: (A, N) bool, the positive pairs.
             same: (A, N) bool, True where a column is no negative of its row.
+
+        Returns:
+            A scalar, at least float32.
         """
         total: Tensor = ranking(scores, pairs, ~same)
         return total / pairs.sum().clamp_min(1) if self.reduction == "mean" else total
@@ -534,6 +566,9 @@ def structure_loss(
         ranking: The loss of the terms across the views.
         config: Has margin, structure_k and reduction.
         weights: Of the terms.
+
+    Returns:
+        A module of unit rows and their groups.
     """
     return StructureLoss(
         ranking,
@@ -613,6 +648,9 @@ class NeighbourBatches:
         Args:
             epoch: Its number, from 0.
             first: Batches to leave out, which an interrupted training has seen.
+
+        Yields:
+            Batches, in their order.
         """
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.captions.groups))
 
@@ -630,6 +668,9 @@ class NeighbourBatches:
         Args:
             pairs: (B,) rows of the captions of the seed pairs.
             generator: Draws their neighbours, and crops of pixels.
+
+        Returns:
+            I images and C captions, each of them once, of at least two groups.
         """
         images, captions = self.rows(self.with_two_groups(pairs, generator), generator)
         return Batch(
@@ -646,6 +687,9 @@ class NeighbourBatches:
         Args:
             pairs: (B,) rows of captions.
             generator: Draws it.
+
+        Returns:
+            (B,) or (B + 1,) rows of captions.
         """
         groups = self.captions.groups
         if (groups[pairs] != groups[pairs[0]]).any():
@@ -703,6 +747,9 @@ class Members:
             wanted: (G,) how many rows of each.
             taken: (T,) rows that must not be drawn.
             generator: Draws.
+
+        Returns:
+            Rows, those of a group after each other, in random order.
         """
         counts = self.counts[groups]
         owners = np.repeat(np.arange(len(groups)), counts)  # place in `groups` of each candidate

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
+from pipeline.evaluation.combination import write_average
+from pipeline.evaluation.score_file import check_name
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_items
 from pipeline.runtime.process import say
-from pipeline.scores.average import write_average
-from pipeline.scores.file import check_name
 from stages.common import command, paths, sizes_line
 from stages.params import load_params
 

@@ -17,12 +17,15 @@ from stages.params import load_params
 def main(captions: Path, output: Path) -> None:
     """Count the words of the training captions and give each an id and a vector."""
     params = load_params()
-    settings, seed, table = params.vocabulary, params.seed, load_captions(captions)
+    settings = params.vocabulary
+    seed = params.seed
+    table = load_captions(captions)
     sentences = [list(tokens) for tokens in in_split(table, "train")["tokens"]]
-    words = frequent_words(counts := count_words(sentences), settings.min_count)
-    everywhere = settings.words == "all_captions"
-    others = set(count_words(table["tokens"] if everywhere else ())).difference(words, RESERVED)
-    unlisted = sorted(others) if everywhere else None
+    counts = count_words(sentences)
+    words = frequent_words(counts, settings.min_count)
+    unlisted = None
+    if settings.words == "all_captions":
+        unlisted = sorted(set(count_words(table["tokens"])).difference(words, RESERVED))
     if settings.source == "train":
         vectors = train_vectors(
             sentences, words, dim=settings.dim, epochs=settings.epochs, seed=seed
@@ -48,15 +51,18 @@ def main(captions: Path, output: Path) -> None:
         sentence_markers=settings.sentence_markers,
         seed=seed,
     )
-    trained, unused = settings.source == "train", {"vectors", "epochs"}
-    if trained:
+    own: dict[str, object] = {"dim": vectors.dim, "seed": seed}
+    if settings.source == "train":
         unused = {"vectors", "words", "other_cases", "background"}
-    made_from = settings.model_dump(exclude=unused) | {"dim": vectors.dim, "seed": seed}
-    # a path would tie it to this machine
-    source = {"window": WINDOW} if trained else {"vectors": Path(settings.vectors or "").name}
-    digests = {"sha256": vectors.sha256} if vectors.sha256 else {}
-    form = {"form": vectors.form} if vectors.form else {}
-    built.write(output, made_from | source | digests | form)
+        own["window"] = WINDOW
+    else:
+        unused = {"vectors", "epochs"}
+        own["vectors"] = Path(settings.vectors or "").name  # a path would tie it to this machine
+    if vectors.sha256:
+        own["sha256"] = vectors.sha256
+    if vectors.form:
+        own["form"] = vectors.form
+    built.write(output, settings.model_dump(exclude=unused) | own)
     say(
         f"vocabulary: {len(built.vocabulary):,} tokens from {len(sentences):,} training captions, "
         f"vectors of {vectors.dim} dimensions ({vectors.form or settings.source})"
@@ -66,7 +72,8 @@ def main(captions: Path, output: Path) -> None:
         count = len(built.unlisted.names)
         say(f"unlisted: {count:,} of {len(unlisted):,} other words of all captions have a vector")
     if vectors.background:
-        kept, wanted = len(vectors.background.names), settings.background
+        kept = len(vectors.background.names)
+        wanted = settings.background
         ending = "" if kept == wanted else "; the file has no more"
         say(f"background: {kept:,} of {wanted:,} other words{ending}")
 

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
-from pipeline.comparison.extended import extended_report
-from pipeline.comparison.files import metrics_files, of_models
-from pipeline.comparison.phrases import phrase_report, read_rows
-from pipeline.comparison.results import read_results
-from pipeline.comparison.standing import behind_first, report, verdict
-from pipeline.comparison.table import tables
+from pipeline.evaluation.comparison import (
+    extended_report,
+    metrics_files,
+    of_models,
+    read_results,
+    tables,
+)
+from pipeline.evaluation.phrase_table import phrase_report, read_rows
+from pipeline.evaluation.standing import behind_first, report, verdict
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError

@@ -1,25 +1,22 @@
 """Metrics, ranks, confidence intervals, and what pages show of one score file."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.corpus.tables import RELEVANCE, read_table
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import plain_rows, rounded
-from pipeline.evaluation.file import write_ranks
-from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.hubness import Hubness
-from pipeline.evaluation.look import look
-from pipeline.evaluation.subset import first_images, shortlist_recall
+from pipeline.evaluation.findings import Findings, Hubness, collect_findings
+from pipeline.evaluation.protocol import Evaluation, evaluate, first_images, shortlist_recall
+from pipeline.evaluation.rank_file import write_ranks
+from pipeline.evaluation.score_file import SHORTLIST, SplitScores, check_name, read_scores
+from pipeline.evaluation.scores import Products, Reranked
+from pipeline.evaluation.truth import Relevance, relevance_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import set_threads
-from pipeline.scores.file import SplitScores, check_name, read_scores
-from pipeline.scores.positives import relevance_of
-from pipeline.scores.rerank import Reranked
-from pipeline.scores.workers import spread_over
 from pipeline.storage.groups import GroupFile
 from stages.common import command, paths
 from stages.params import CommonParams, load_params
@@ -32,11 +29,17 @@ from stages.params import CommonParams, load_params
 def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
     check_name(scores)
-    scored = read_scores(scores, "test"), GroupFile(scores).attributes
-    evaluated(*scored, relevance, metrics, ranks, load_params())
+    evaluate_split(
+        whole=read_scores(scores, "test"),
+        source=GroupFile(scores).attributes,
+        relevance=relevance,
+        metrics=metrics,
+        ranks=ranks,
+        params=load_params(),
+    )
 
 
-def evaluated(
+def evaluate_split(
     whole: SplitScores,
     source: Mapping[str, Any],
     relevance: Path | None,
@@ -45,35 +48,113 @@ def evaluated(
     params: CommonParams,
     has_page: bool = True,
 ) -> None:
-    """Evaluate the scores of a test split; source: attributes of their file. Without `has_page`
-    leave out what only the page and the plots show."""
-    set_threads(params.runtime.threads)
-    settings, inference = params.evaluation, params.inference.model_dump()
-    names = inference.pop("criteria")
-    is_reranked = isinstance(whole.scores, Reranked)
-    if is_reranked:  # others look at pairs that the second never scores
-        names = ["naive"]
-    criteria = [Criterion(name, **inference) for name in dict.fromkeys(["naive", *names])]
+    """Evaluate the scores of a test split and write what was found.
+
+    Args:
+        whole: scores of all images and captions of the split.
+        source: attributes of their file.
+        relevance: the corpus's table of extended positives, where params name a list of them.
+        metrics: the JSON file of figures that is written.
+        ranks: the rank file that is written.
+        params: how to evaluate.
+        has_page: False leaves out what only the page and the plots show.
+
+    Raises:
+        WorkbenchError: scores that cannot be evaluated in this way.
+    """
+    settings = params.evaluation
     split = first_images(whole, settings.subset)
-    positives, pairs = params.corpus.positives, None
-    if positives != "none":
-        if relevance is None:
-            raise WorkbenchError(
-                f"corpus.positives = {positives}, without --relevance: the pairs are missing",
-                "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
-            )
-        table = read_table(relevance, RELEVANCE)
-        pairs = relevance_of(positives, table, split.image_ids, split.caption_ids)
-    protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
-    with spread_over(split, params.runtime.processes) as spread:
-        rows = plain_rows(settings.recall_k)
-        evaluation = evaluate(spread, *protocol, criteria, len(whole.image_ids), pairs, rows)
-        findings = look(spread, evaluation, criteria, source) if has_page else None
+    if isinstance(split.scores, Products):
+        runtime = params.runtime
+        split = replace(split, scores=split.scores.spread_over(runtime.processes, runtime.threads))
+    criteria = criteria_of(params, split)
+    evaluation = evaluate(
+        split,
+        folds=settings.folds,
+        resamples=settings.bootstrap,
+        confidence=settings.confidence,
+        seed=params.seed,
+        criteria=criteria,
+        test_images=len(whole.image_ids),
+        relevance=extended_positives(params.corpus.positives, relevance, split),
+        metrics=plain_rows(settings.recall_k),
+    )
+    findings = collect_findings(split, evaluation, criteria, source) if has_page else None
+    content = metrics_content(whole, split, evaluation, source, findings)
+    if isinstance(split.scores, Reranked):
+        about = {name: source[name] for name in ("first", "second", "top")}
+        content["rerank"] = split.scores.cost(settings.folds) | about
+    write_ranks(
+        ranks,
+        split,
+        evaluation,
+        confidence=settings.confidence,
+        metrics=content,
+        findings=findings,
+    )
+    write_json(metrics, content)
+    for line in evaluation.lines():
+        say(f"{metrics.stem}, {line}")
+
+
+def criteria_of(params: CommonParams, split: SplitScores) -> list[Criterion]:
+    """The criteria that scores are ranked by, naive first.
+
+    Args:
+        params: which, and their parameters.
+        split: of reranked scores naive alone: others look at pairs that the second never scores.
+    """
+    settings = params.inference.model_dump()
+    names = settings.pop("criteria")
+    if isinstance(split.scores, Reranked):
+        names = []
+    return [Criterion(name, **settings) for name in dict.fromkeys(["naive", *names])]
+
+
+def extended_positives(name: str, table: Path | None, split: SplitScores) -> Relevance | None:
+    """The extended positives among the images and captions of a split.
+
+    Args:
+        name: of their list, corpus.positives of params.yaml; "none" for none.
+        table: relevance.parquet of the corpus.
+        split: whose images and captions count.
+
+    Raises:
+        WorkbenchError: a list without the table.
+    """
+    if name == "none":
+        return None
+    if table is None:
+        raise WorkbenchError(
+            f"corpus.positives = {name}, without --relevance: the pairs are missing",
+            "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
+        )
+    return relevance_of(name, read_table(table, RELEVANCE), split.image_ids, split.caption_ids)
+
+
+def metrics_content(
+    whole: SplitScores,
+    split: SplitScores,
+    evaluation: Evaluation,
+    source: Mapping[str, Any],
+    findings: Findings | None,
+) -> dict[str, Any]:
+    """The content of a metrics file: the figures, and what the score file says beside them.
+
+    Args:
+        whole: scores of all images and captions of the split.
+        split: those that were evaluated.
+        evaluation: of them.
+        source: attributes of the score file.
+        findings: of the split, None for none.
+    """
     content = evaluation.summary()
     naive = dict[str, Any]()  # beside the recalls
-    if "shortlist" in source:
-        content["shortlist"] = count = source["shortlist"]
-        is_own = not is_reranked and "members" not in source  # of these scores, not of a part's
+    if SHORTLIST in source:
+        count = source[SHORTLIST]
+        content[SHORTLIST] = count
+        # of these scores, not of a part's
+        is_own = not isinstance(split.scores, Reranked) and "members" not in source
         if is_own and count < len(whole.image_ids):
             naive["in_shortlist"] = shortlist_recall(whole, split, count)
     if "correlation" in source:
@@ -83,18 +164,12 @@ def evaluated(
         if findings.separation is not None:
             naive["separation"] = 100 * findings.separation.overlap
         for name, counts in findings.hubs.items():
-            content[name]["hubs"] = rounded({way: Hubness(c).figures for way, c in counts.items()})
+            hubs = {way: Hubness(numbers).figures for way, numbers in counts.items()}
+            content[name]["hubs"] = rounded(hubs)
     content["naive"] |= rounded(naive)
     if source.get("source") == "external":
         content["external"] = True
-    if isinstance(split.scores, Reranked):
-        content["rerank"] = split.scores.cost(settings.folds) | {
-            name: source[name] for name in ("first", "second", "top")
-        }
-    write_ranks(ranks, split, evaluation, settings.confidence, content, findings)
-    write_json(metrics, content)
-    for line in evaluation.lines():
-        say(f"{metrics.stem}, {line}")
+    return content
 
 
 if __name__ == "__main__":

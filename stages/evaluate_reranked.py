@@ -4,13 +4,12 @@ from pathlib import Path
 
 import click
 
+from pipeline.evaluation.combination import read_reranked
+from pipeline.evaluation.score_file import SHORTLIST, check_name
 from pipeline.runtime.files import sha256_file
-from pipeline.scores.average import SHORTLIST
-from pipeline.scores.file import check_name
-from pipeline.scores.rerank import read_reranked
 from pipeline.storage.groups import GroupFile
 from stages.common import command, paths
-from stages.evaluate import evaluated
+from stages.evaluate import evaluate_split
 from stages.params import load_params
 
 
@@ -30,7 +29,14 @@ def main(
         check_name(path)
         source |= {key: path.stem, f"{key}_sha256": sha256_file(path)}
         source |= {k: v for k, v in GroupFile(path).attributes.items() if k == SHORTLIST}
-    evaluated(read_reranked(first, second, top), source, relevance, metrics, ranks, params)
+    evaluate_split(
+        whole=read_reranked(first, second, top),
+        source=source,
+        relevance=relevance,
+        metrics=metrics,
+        ranks=ranks,
+        params=params,
+    )
 
 
 if __name__ == "__main__":

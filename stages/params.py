@@ -5,7 +5,6 @@ are reported at once.
 """
 
 import difflib
-import importlib
 import re
 import reprlib
 from collections.abc import Collection, Iterator, Mapping
@@ -27,7 +26,16 @@ from models.registry import load_model, model_names
 from pipeline.dataset import READERS
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.evaluation.criteria import CRITERIA
-from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
+from pipeline.evaluation.params import (
+    ALLOWED_NAME,
+    FILE_NAME,
+    AverageConfig,
+    EvaluationConfig,
+    ExternalConfig,
+    InferenceConfig,
+    RerankConfig,
+    ScoringConfig,
+)
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError, counted
@@ -47,14 +55,6 @@ from pipeline.runtime.section import (
     wrong_whole,
 )
 from pipeline.runtime.yaml_text import UNDO, plain_text, read_yaml
-from pipeline.scores.params import (
-    ALLOWED_NAME,
-    FILE_NAME,
-    AverageConfig,
-    ExternalConfig,
-    RerankConfig,
-    ScoringConfig,
-)
 from pipeline.search.params import SearchConfig
 from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import CommonTraining, SharedTraining, TrainingConfig
@@ -64,7 +64,6 @@ if TYPE_CHECKING:  # for annotations alone: their libraries take seconds to load
     from models.base import Run
     from pipeline.inputs.origin import Origin
 
-ROOT = Path(__file__).resolve().parents[1]
 NAMED = ("average_scores", "external", "rerank")  # their keys are names that the user chose
 # What a value must be, by pydantic's name for the error of another type.
 TYPES = {
@@ -269,9 +268,6 @@ class CommonParams(Section):
 
 def model_config(name: str) -> type[Section]:
     """The type of a model's section of params.yaml; the model's file is imported, and torch."""
-    if (ROOT / "models" / name / "params.py").is_file():  # TODO house: the last of these goes
-        old: type[Section] = importlib.import_module(f"models.{name}.params").CONFIG
-        return old
     kind = load_phrase_model(name) if name in PHRASE_MODELS else load_model(name)
     config: type[Section] = kind.Config
     return config

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from models.attention.pictures import check_attention, open_attention
-from pipeline.inputs.files import Inputs
+from pipeline.evaluation.score_file import read_scores
+from pipeline.inputs.data import Inputs
 from pipeline.inputs.regions import has_boxes
 from pipeline.report.attention_pairs import record_attention
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
-from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile
 from stages.common import command, model_and_inputs, paths

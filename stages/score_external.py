@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.tables import load_captions, load_images
+from pipeline.evaluation.external import Pairs, write_external
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
-from pipeline.scores.external import Pairs, write_external
 from stages.common import command, paths, sizes_line
 from stages.params import load_params
 

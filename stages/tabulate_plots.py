@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from pipeline.comparison.files import of_models
-from pipeline.evaluation.file import check_model, read_query_ranks, read_ranks
-from pipeline.evaluation.findings import read_findings
+from pipeline.evaluation.comparison import of_models
+from pipeline.evaluation.rank_file import check_model, read_findings, read_query_ranks, read_ranks
 from pipeline.report.colours import numbers_of
 from pipeline.report.curve_files import read_curve
 from pipeline.report.plot_tables import (

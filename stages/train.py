@@ -8,7 +8,7 @@ import torch
 
 from models.base import Model, Run, train_model
 from models.registry import load_for_results
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say

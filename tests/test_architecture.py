@@ -11,7 +11,7 @@ import pytest
 from clone import ROOT
 from first_party import PACKAGES, imported, libraries
 
-from models.phrases.models import PHRASE_MODELS
+from models.phrases import PHRASE_MODELS
 from models.registry import load_model, model_names, models_that
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml

@@ -25,10 +25,10 @@ from ruamel.yaml import YAML
 from warm_python import warm_python
 
 from models.ranking import LOSSES
+from pipeline.evaluation.score_file import read_scores
 from pipeline.runtime.graph import stage_options
 from pipeline.runtime.recipes import parse_settings, with_recipe
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
 from stages.params import find_problems
 from stages.score import main as score_stage
@@ -403,24 +403,24 @@ EVALUATED = stages_of(MODELS, "evaluate") | {f"evaluate_average@{AVERAGE}", *RER
 STYLE = "pipeline/report/templates/style.css"
 EDITS = {
     "a comment": ("pipeline/storage/hdf5.py", "", "\n# of a reader\n", set()),
-    "a docstring": ("models/two_branch/network.py", '"""', '"""New: ', set()),
+    "a docstring": ("models/two_branch.py", '"""', '"""New: ', set()),
     "an error": ("pipeline/storage/weights.py", "}: no such {", "}: there is no {", set()),
     "a style": (STYLE, "", "\np {}\n", {"compare", "tabulate_plots"}),
     "a page of the server": ("vse_workbench/server/static/style.css", "", "\np {}\n", set()),
 }
 LOSS = stages_of(MODELS, "train") | stages_of(PHRASE_MODELS, "train_phrases")
-CCA = {"train@cca", "evaluate_phrases@phrase_two_branch"}
 OF_CODE = {
     "stages/common.py": set(),  # how stages are run
     "models/losses/infonce.py": set(),  # a loss that is not chosen
     "models/losses/sum_margin.py": LOSS,
     "models/vse/network.py": stages_of(["vse"], "train", "score"),
     "models/vse/queries.py": set(),  # of search
-    "models/cca/params.py": CCA | stages_of(PHRASE_MODELS, "train_phrases"),
+    "models/cca.py": stages_of(["cca"], "train", "score")
+    | stages_of(["phrase_cca"], *PHRASE_STAGES),
     "pipeline/readers/coco_captions.py": set(),  # a reader that is not chosen
     "pipeline/readers/shapes/scenes.py": {"prepare_corpus", "prepare_phrases"},
     "pipeline/evaluation/criteria/inverted_softmax.py": EVALUATED,
-    "pipeline/scores/external.py": set(),
+    "pipeline/evaluation/external.py": set(),
     "pipeline/evaluation/separation.py": EVALUATED,
     "pipeline/statistics/kmeans.py": {"cluster_pseudo_classes"},
     "pipeline/report/page.py": {"compare"},

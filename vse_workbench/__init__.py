@@ -23,21 +23,21 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from models.losses import RankingLoss as RankingLoss
     from models.ranking import loss_class as loss_class
     from models.two_branch import StructureLoss as StructureLoss
-    from pipeline.comparison.paired import Difference as Difference
-    from pipeline.comparison.revisions import compare_runs as compare_runs
-    from pipeline.comparison.revisions import load_scores as load_scores
     from pipeline.corpus.vocabulary import Vocabulary as Vocabulary
     from pipeline.evaluation.criterion import Criterion as Criterion
     from pipeline.evaluation.figures import Measured as Measured
-    from pipeline.evaluation.folds import Evaluation as Evaluation
-    from pipeline.evaluation.folds import evaluate as evaluate
-    from pipeline.evaluation.measure import measure as measure
-    from pipeline.evaluation.row import Metric as Metric
+    from pipeline.evaluation.figures import measure as measure
+    from pipeline.evaluation.metrics import Metric as Metric
+    from pipeline.evaluation.paired import Difference as Difference
+    from pipeline.evaluation.protocol import Evaluation as Evaluation
+    from pipeline.evaluation.protocol import evaluate as evaluate
+    from pipeline.evaluation.ranks import Ranks as Ranks
+    from pipeline.evaluation.ranks import retrieval_ranks as retrieval_ranks
+    from pipeline.evaluation.revisions import compare_runs as compare_runs
+    from pipeline.evaluation.revisions import load_scores as load_scores
+    from pipeline.evaluation.score_file import SplitScores as SplitScores
+    from pipeline.evaluation.score_file import write_scores as write_scores
     from pipeline.runtime.errors import WorkbenchError as WorkbenchError
-    from pipeline.scores.file import SplitScores as SplitScores
-    from pipeline.scores.file import write_scores as write_scores
-    from pipeline.scores.ranks import Ranks as Ranks
-    from pipeline.scores.ranks import retrieval_ranks as retrieval_ranks
     from pipeline.sentences.fisher import FisherVector as FisherVector
     from pipeline.sentences.mixtures import Mixture as Mixture
     from pipeline.sentences.mixtures import fit_mixture as fit_mixture

@@ -23,10 +23,9 @@ from browsers import browser_or_skip  # noqa: E402
 from scene_reading import is_true  # noqa: E402
 
 from models.attention.pictures import open_attention  # noqa: E402
-from pipeline.comparison.results import NAIVE, Result, read_results  # noqa: E402
-from pipeline.comparison.table import interval_text, shown  # noqa: E402
 from pipeline.corpus.images import open_rgb  # noqa: E402
-from pipeline.inputs.files import Inputs  # noqa: E402
+from pipeline.evaluation.comparison import NAIVE, Result, interval_text, read_results, shown  # noqa: E402
+from pipeline.inputs.data import Inputs  # noqa: E402
 from pipeline.report.attention import draw_heatmap  # noqa: E402
 from pipeline.runtime.graph import stage_items, stage_paths  # noqa: E402
 from pipeline.runtime.repeatable import pick_device  # noqa: E402

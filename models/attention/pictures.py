@@ -3,7 +3,7 @@
 import torch
 
 from models.registry import load_model, models_that
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.report.attention_reader import AttentionReader
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.checkpoint import Checkpoint

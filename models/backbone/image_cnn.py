@@ -32,8 +32,7 @@ from models.backbone.preprocessing import Preprocessing, check_aspects, preproce
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.loading import ImageFiles
 from pipeline.corpus.tables import load_images
-from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, ImageVectors
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, ImageVectors, Inputs
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile

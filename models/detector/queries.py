@@ -18,7 +18,7 @@ from models.backbone.network import weights_digest
 from models.detector.extraction import regions_of, select
 from models.detector.weights import load_detector
 from pipeline.corpus.images import check_aspect
-from pipeline.inputs.regions import relative_positions
+from pipeline.inputs.data import relative_positions
 from pipeline.inputs.split import Regions
 from pipeline.regions.file import packed
 from pipeline.regions.params import GridNetworkConfig, RegionsConfig

@@ -1,46 +1,57 @@
-"""One network of DP-RNN: encoders, recurrent visual embedding and one oriented similarity."""
+"""One of DP-RNN's two networks: encoders, the recurrent visual embedding and one oriented
+similarity (Chen and Luo 2020).
+
+In the paper's form vectors are read as they are, but for the cosines of eq. 4, 6, 7 and 9; the
+other form reads unit vectors everywhere, as SCAN does. Images and captions are embedded once
+(`Side`) and then compared: all pairs without recurrence, or chosen pairs with it.
+"""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.nn.functional import normalize
 
 from models.attention.cosines import without_padding
 from models.attention.encoders import BiGRUEncoder, RegionEncoder
-from models.dp_rnn.matching import MultiAttention, SelfAttention, pair_products
+from models.dp_rnn.matching import MultiAttention, SelfAttention, pair_products, pair_weights
 from models.dp_rnn.recurrent import (
     RecurrentVisualEmbedding,
     attended_order,
     content_codes,
     random_order,
 )
-from models.layers.linear import Divide, at_least_float32, undivided
+from models.layers.linear import at_least_float32
+from pipeline.inputs.split import Regions, Words
 
 
 class Side(NamedTuple):
-    """Images or captions as a tower compares them."""
+    """Images or captions as one network compares them."""
 
-    vectors: Tensor  # (N, L, K) of objects or words, as the tower reads them
-    lengths: Tensor  # (N,) how many of the L exist, on the vectors' device
-    codes: Tensor  # (N,) int64, what a random order is drawn from
-
-
-class PairScores(NamedTuple):
-    """Scores (B, B), images in rows, 0 where not computed, and what was, (B, B) bool."""
-
-    scores: Tensor
-    computed: Tensor
+    vectors: Tensor  # (B, L, K) objects or words, at least float32
+    lengths: Tensor  # (B,) how many exist, on the vectors' device
+    sums: Tensor  # (B, K) of objects, or of words times their weights; without gradients. Products
+    # of both sides' are the early score S_em (eq. 16).
+    codes: Tensor  # (B,) int64, what a random order follows from; zeros without one
 
 
 class OrientedTower(nn.Module):
-    """One oriented network. In the paper's form vectors are read as they are, but for the cosines
-    of eq. 4, 6, 7 and 9; the other form reads unit vectors everywhere, as SCAN does.
+    """One network.
 
-    image_dim: D; vocabulary_size: V; dim: K; orientation: word or object; temperature, lse: of
-    MultiAttention; beta_words: of eq. 10, for the order and early selection of either orientation;
-    beta_objects: of eq. 11; raw: whether vectors are read as they are; recurrent: whether there is
-    a recurrent embedding; random: whether its order is.
+    Args:
+        image_dim: D of a region's features.
+        vocabulary_size: V; word 0 is padding.
+        word_dim: Width of a word embedding.
+        dim: K.
+        orientation: word or object.
+        temperature: Of the oriented similarity, inverse.
+        beta_words: Of eq. 10; read by either orientation, for the order and the early selection.
+        beta_objects: Of eq. 11; read by the object-oriented similarity.
+        raw: Whether vectors are read as they are; else all are made unit vectors.
+        lse: Lambda of SCAN's LogSumExp in place of eq. 12; None for eq. 12.
+        position_gate: Whether the region encoder has one.
+        recurrent: Whether there is a recurrent visual embedding.
+        random: Whether its order is random.
     """
 
     def __init__(
@@ -60,133 +71,223 @@ class OrientedTower(nn.Module):
         random: bool,
     ) -> None:
         super().__init__()
-        self.random, self.raw = random, raw
+        is_word = orientation == "word"
+        self.random = random
         self.image = RegionEncoder(image_dim, dim, position_gate)
         self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
-        beta = beta_words if orientation == "word" else beta_objects
-        self.match = MultiAttention(dim, orientation, temperature, beta, raw, lse)
-        # Eq. 14's word weights. The object-oriented similarity has none in it and an argmax and a
-        # choice pass no gradient on: there they keep their start.
-        by_object = orientation == "object"
-        self.word_attention = SelfAttention(dim, beta_words, learns=False) if by_object else None
+        self.match = MultiAttention(
+            dim=dim,
+            orientation=orientation,
+            temperature=temperature,
+            beta=beta_words if is_word else beta_objects,
+            raw=raw,
+            lse=lse,
+        )
+        # Eq. 14's word weights. The object-oriented similarity has none in it, and neither an
+        # argmax nor a choice passes a gradient on: there they keep their start.
+        self.word_attention = None if is_word else SelfAttention(dim, beta_words, learns=False)
         self.recurrent = RecurrentVisualEmbedding(dim) if recurrent else None
 
-    def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Side:
-        """Regions (B, R, D) at positions (B, R, 4), of which counts (B,) exist, as this tower
-        compares them."""
-        return self._side(self.image(features, positions), features, counts)
+    # ---- embedding
 
-    def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Side:
-        """Padded word ids (B, T) with lengths (B,) on the CPU."""
-        return self._side(self.text(tokens, lengths), tokens, lengths)
+    def embed_images(self, images: Regions) -> Side:
+        """Regions (B, R, D) as this network compares them."""
+        vectors = self.as_read(self.image(images.features, images.positions))
+        counts = images.counts.to(vectors.device)
+        with torch.no_grad():
+            sums = without_padding(vectors, counts).sum(1)
+        return Side(vectors, counts, sums, self.codes(images.features, counts))
 
-    def _side(self, vectors: Tensor, inputs: Tensor, lengths: Tensor) -> Side:
-        vectors = self._as_read(at_least_float32(vectors))
-        lengths = lengths.to(inputs.device)
-        codes = content_codes(inputs, lengths) if self.random else torch.zeros_like(lengths)
-        return Side(vectors, lengths, codes)
+    def embed_captions(self, captions: Words) -> Side:
+        """Words (B, T) as this network compares them."""
+        vectors = self.as_read(self.text(captions.ids, captions.lengths))
+        lengths = captions.lengths.to(vectors.device)
+        with torch.no_grad(), torch.autocast(vectors.device.type, enabled=False):
+            sums = self.relevant_words(vectors, lengths).sum(1)
+        return Side(vectors, lengths, sums, self.codes(captions.ids, lengths))
 
-    def _as_read(self, vectors: Tensor) -> Tensor:
-        """Vectors (..., K) as they are, or made unit vectors."""
-        return vectors if self.raw else functional.normalize(vectors, dim=-1)
+    def as_read(self, vectors: Tensor) -> Tensor:
+        """Vectors (..., K) as they are, or made unit vectors; at least float32."""
+        vectors = at_least_float32(vectors)
+        return vectors if self.match.raw else normalize(vectors, dim=-1)
+
+    def codes(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """What a random order follows from.
+
+        Args:
+            inputs: (B, L, ...) what is embedded.
+            lengths: (B,) how many of the L exist.
+
+        Returns:
+            (B,) int64; zeros where the order is not random.
+        """
+        return content_codes(inputs, lengths) if self.random else torch.zeros_like(lengths)
+
+    def word_weights(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        """a_j of eq. 10.
+
+        Args:
+            vectors: Words (M, T, K).
+            lengths: (M,) how many exist.
+
+        Returns:
+            (M, T), zero in the padding.
+        """
+        attention = self.match.attention if self.word_attention is None else self.word_attention
+        weights: Tensor = attention(vectors, lengths)
+        return weights
+
+    def relevant_words(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        """a_j w_j, whose product with an object o_i is P(i, j) of eq. 14.
+
+        Args:
+            vectors: Words w_j (M, T, K).
+            lengths: (M,) how many exist.
+
+        Returns:
+            (M, T, K), zero in the padding.
+        """
+        return vectors * self.word_weights(vectors, lengths)[..., None]
+
+    # ---- scores
+
+    def early_scores(self, images: Side, captions: Side) -> Tensor:
+        """S_em (eq. 16), which selects the pairs that are scored with recurrence.
+
+        Args:
+            images: N images.
+            captions: M captions.
+
+        Returns:
+            (N, M), without gradients.
+        """
+        with torch.autocast(images.sums.device.type, enabled=False):
+            return images.sums @ captions.sums.T
 
     def score(self, images: Side, captions: Side) -> Tensor:
-        """Similarity (N, M) of all pairs, without recurrence."""
+        """Similarities of all pairs, without recurrence.
+
+        Args:
+            images: N images.
+            captions: M captions.
+
+        Returns:
+            (N, M).
+        """
         with torch.autocast(images.vectors.device.type, enabled=False):
-            return self.match(images.vectors, images.lengths, captions.vectors, captions.lengths)
-
-    def image_sums(self, images: Side) -> Tensor:
-        """Sum of an image's objects, (N, K): S_em (eq. 16) is its product with `caption_sums`."""
-        return without_padding(images.vectors, images.lengths).sum(1)
-
-    def caption_sums(self, captions: Side) -> Tensor:
-        """Sum of a caption's words times their weights, (M, K)."""
-        return self._relevant_words(captions).sum(1)
-
-    def _relevant_words(self, captions: Side) -> Tensor:
-        """a_j w_j (M, T, K), zero in the padding: P(i, j) (eq. 14) is its product with o_i."""
-        return captions.vectors * self.word_weights(captions)[..., None]
-
-    def word_weights(self, captions: Side) -> Tensor:
-        """a_j (M, T), eq. 10, zero in the padding."""
-        weigh = self.word_attention or self.match.attention
-        return weigh(captions.vectors, captions.lengths)
-
-    @torch.no_grad()
-    def pair_shares(self, images: Side, captions: Side, recurrent: bool) -> Tensor:
-        """What weighs the cosines of pairs, image b with caption b (eq. 10, 11; figure 4): (B, T)
-        of words or (B, R) of the objects in their own order, after the recurrent embedding if
-        `recurrent`; zero in the padding."""
-        if self.match.by_words:
-            return self.word_weights(captions)
-        if not recurrent:
-            return self.match.attention(images.vectors, images.lengths)
-        selected = torch.arange(len(images.lengths), device=images.vectors.device)[:, None]
-        order = self.order(images, captions, selected)
-        shares = self.match.attention(self.reread(images, order, selected)[:, 0], images.lengths)
-        return torch.zeros_like(shares).scatter(1, order[:, 0], shares)
+            scores: Tensor = self.match(
+                images.vectors, images.lengths, captions.vectors, captions.lengths
+            )
+        return scores
 
     def score_selected(self, images: Side, captions: Side, selected: Tensor) -> Tensor:
-        """Similarity with recurrence (M, S) of captions and images numbered `selected` (M, S)."""
+        """Similarities with recurrence, of S images for each caption.
+
+        Args:
+            images: N images.
+            captions: M captions.
+            selected: (M, S) numbers of images.
+
+        Returns:
+            (M, S).
+        """
         with torch.autocast(images.vectors.device.type, enabled=False):
-            objects = self.reread(images, self.order(images, captions, selected), selected)
+            order = self.order(images, captions, selected)
+            objects = self.read_in_order(images, order, selected)
             counts = images.lengths[selected]
             return self.match.chosen(objects, counts, captions.vectors, captions.lengths)
 
-    def reread(self, images: Side, order: Tensor, selected: Tensor) -> Tensor:
-        """The objects (M, S, R, K) of images numbered `selected` (M, S) after the recurrent
-        embedding (eq. 15), in the order they were read; order: (M, S, R) object numbers."""
+    def read_in_order(self, images: Side, order: Tensor, selected: Tensor) -> Tensor:
+        """Objects after the recurrent visual embedding (eq. 15), in the order they are read.
+
+        Args:
+            images: N images.
+            order: (M, S, R) numbers of objects.
+            selected: (M, S) numbers of images.
+
+        Returns:
+            (M, S, R, K).
+        """
         assert self.recurrent is not None
-        pairs = selected.flatten(), order.flatten(0, 1)
-        objects = self.recurrent(images.vectors, images.lengths, *pairs)
-        return self._as_read(objects.unflatten(0, selected.shape))
+        objects = self.recurrent(
+            objects=images.vectors,
+            counts=images.lengths,
+            images=selected.flatten(),
+            order=order.flatten(0, 1),
+        )
+        return self.as_read(objects.unflatten(0, selected.shape))
 
     @torch.no_grad()
     def order(self, images: Side, captions: Side, selected: Tensor) -> Tensor:
-        """The order (M, S, R) in which objects of images numbered `selected` (M, S) are read per
-        caption."""
+        """In which order a caption's words make an image's objects be read.
+
+        Args:
+            images: N images.
+            captions: M captions.
+            selected: (M, S) numbers of images.
+
+        Returns:
+            Numbers of objects (M, S, R); those that do not exist come last.
+        """
         counts = images.lengths[selected]
         if self.random:
-            codes = images.codes[selected], captions.codes[:, None]
-            return random_order(*codes, counts, images.vectors.shape[1])
-        objects, words = images.vectors[selected], self._relevant_words(captions)
-        relations = pair_products(objects, words, counts, captions.lengths)
+            codes = images.codes[selected]
+            return random_order(codes, captions.codes[:, None], counts, images.vectors.shape[1])
+        words = self.relevant_words(captions.vectors, captions.lengths)
+        relations = pair_products(images.vectors[selected], words, counts, captions.lengths)
         return attended_order(relations, counts, captions.lengths[:, None])
 
-    def all_pairs(self, images: Side, captions: Side, divide: Divide = undivided) -> PairScores:
-        """A batch's scores without recurrence: every pair is computed."""
-        scores = divide(lambda *side: self.score(Side(*side), captions), *images)
-        return PairScores(scores, torch.ones_like(scores, dtype=torch.bool))
+    # ---- what is shown
 
-    def selected_pairs(
-        self,
-        images: Side,
-        captions: Side,
-        groups: Tensor,
-        candidates: int,
-        divide: Divide = undivided,
-    ) -> PairScores:
-        """A batch's scores with recurrence, of true pairs and of candidates. groups: (B,) integers,
-        equal where pairs are not each other's negatives; candidates: images per caption beside its
-        own; divide: how the captions are shared."""
-        with torch.no_grad(), torch.autocast(groups.device.type, enabled=False):
-            early = self.image_sums(images) @ self.caption_sums(captions).T
-            selected, valid = select_early(early, groups, candidates)
-        chosen = divide(
-            lambda rows, *side: self.score_selected(images, Side(*side), rows), selected, *captions
-        ).masked_fill(~valid, 0.0)
-        empty = chosen.new_zeros(early.shape)
-        # added, not put: a column without enough candidates may name its own image twice
-        scores = empty.scatter_add(0, selected.T, chosen.T)
-        return PairScores(scores, empty.scatter_add(0, selected.T, valid.T.to(empty.dtype)) > 0)
+    @torch.no_grad()
+    def compute_pair_weights(self, images: Side, captions: Side, has_recurrence: bool) -> Tensor:
+        """What weighs the cosines of pairs (eq. 10, 11; figure 4).
 
+        Args:
+            images: B images.
+            captions: B captions, each of the image in its row.
+            has_recurrence: Whether the objects are those after the recurrent visual embedding.
 
-def select_early(early: Tensor, groups: Tensor, candidates: int) -> tuple[Tensor, Tensor]:
-    """For each caption the numbers (B, S) of its image, first, and the others of the largest early
-    scores, none of its group; and which are valid (B, S). early: (B, B) S_em, images in rows;
-    groups: (B,)."""
-    images = torch.arange(len(groups), device=early.device)[:, None]
-    others = early.masked_fill(groups[:, None] == groups[None, :], -torch.inf).T
-    best = others.topk(min(candidates, len(groups) - 1), dim=1)
-    valid = torch.cat([torch.ones_like(images, dtype=torch.bool), best.values > -torch.inf], dim=1)
-    return torch.cat([images, best.indices], dim=1), valid
+        Returns:
+            Of the word-oriented network (B, T) of words, else (B, R) of objects in their own order;
+            zero in the padding.
+        """
+        if self.match.by_words:
+            return self.word_weights(captions.vectors, captions.lengths)
+        attention = self.match.attention
+        if not has_recurrence:
+            weights: Tensor = attention(images.vectors, images.lengths)
+            return weights
+        selected = torch.arange(len(images.lengths), device=images.vectors.device)[:, None]
+        order = self.order(images, captions, selected)
+        objects = self.read_in_order(images, order, selected)[:, 0]
+        weights = attention(objects, images.lengths)
+        return torch.zeros_like(weights).scatter(1, order[:, 0], weights)
+
+    @torch.no_grad()
+    def compute_attention(self, image: Side, caption: Side, order: Tensor | None) -> Tensor:
+        """Attention of words to objects, or of objects to words (eq. 5, 8; figure 3).
+
+        Args:
+            image: One image of R objects.
+            caption: One caption of T words.
+            order: (R,) as the objects are read; None without recurrence.
+
+        Returns:
+            (T, R), the objects in the image's own order.
+        """
+        objects = image.vectors
+        if order is not None:
+            first = torch.zeros(1, 1, dtype=torch.int64, device=objects.device)
+            objects = self.read_in_order(image, order[None, None], first)[:, 0]
+        cosines = pair_products(
+            normalize(objects, dim=-1)[:, None],
+            normalize(caption.vectors, dim=-1),
+            image.lengths[:, None],
+            caption.lengths,
+        )[0, 0]
+        if self.match.by_words:
+            weights = pair_weights(cosines.T, image.lengths[0], self.match.temperature)
+        else:
+            weights = pair_weights(cosines, caption.lengths[0], self.match.temperature).T
+        return weights if order is None else torch.zeros_like(weights).index_copy(1, order, weights)

@@ -1,13 +1,8 @@
 """Small pieces that several models share."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-Divide = Callable[..., Any]  # as `undivided`
 
 
 def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
@@ -45,19 +40,6 @@ def inside(lengths: Tensor, width: int, device: torch.device) -> Tensor:
 def at_least_float32(vectors: Tensor) -> Tensor:
     """The same values, float32 if they were of half precision."""
     return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
-
-
-def undivided(function: Callable[..., Any], *rows: Tensor) -> Any:
-    """What a function makes of the rows of a batch: here of all at once.
-
-    It stands where several processes may share the rows (pipeline.training.processes.divided has
-    the same arguments).
-
-    Args:
-        function: of the rows, row by row.
-        rows: tensors of B rows, or lists and tuples of such.
-    """
-    return function(*rows)
 
 
 class Standardise(nn.Module):

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from models.base import Model, evaluating, in_blocks
 from models.two_branch import draw_of_each
-from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, SentenceVectors, open_vectors
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, Inputs, SentenceVectors, open_vectors
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import Searched, first_ranks, recalls, search_of
 from pipeline.phrases.tables import distinct_regions, load_phrases

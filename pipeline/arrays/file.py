@@ -1,13 +1,12 @@
 """A file of arrays, whatever its format: names, shapes and types at once, values block by block.
 
 Each format's module makes an `ArrayFile`, which finds an `Array` by its name. An array gives its
-rows in blocks; `damage_named` turns what a library raises meanwhile into one plain error.
+rows in blocks; `damage_named` (runtime/errors.py) turns what a library raises meanwhile into one
+plain error.
 """
 
-import errno
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, damage_named, listing
 
 Block = npt.NDArray[Any]
 
@@ -123,26 +122,3 @@ class ArrayFile:
         is not read."""
         with damage_named(str(self.path)):
             return self.find(name)
-
-
-@contextmanager
-def damage_named(place: str, hint: str = "") -> Iterator[None]:
-    """Turn what a library raises for a damaged file into one plain error, in a `with` statement.
-
-    Args:
-        place: file and name of what is read, with which the message begins.
-        hint: what to do about it.
-
-    Raises:
-        WorkbenchError: in place of a library's error; what the system refuses stays an OSError.
-    """
-    try:
-        yield
-    except WorkbenchError:
-        raise
-    except Exception as error:
-        # EINVAL: a part of a zip file that is said to begin before the file
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise
-        first = " ".join(str(error).split())[:200] or type(error).__name__
-        raise WorkbenchError(f"{place}: damaged, or of another format: {first}", hint) from None

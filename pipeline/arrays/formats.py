@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipeline.arrays.file import ArrayFile, damage_named
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.arrays.file import ArrayFile
+from pipeline.runtime.errors import WorkbenchError, damage_named, listing
 from pipeline.runtime.first_bytes import absent, explain, kind_of, python_line, shown_path
 from pipeline.runtime.process import say
 from pipeline.runtime.section import VECTOR_FILES

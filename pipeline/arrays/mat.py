@@ -16,9 +16,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from pipeline.arrays.file import Array, ArrayFile, Block, damage_named
+from pipeline.arrays.file import Array, ArrayFile, Block
 from pipeline.arrays.hdf5 import read_hdf5
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, damage_named
 from pipeline.runtime.first_bytes import explain
 
 HEADER = 128  # bytes

@@ -11,8 +11,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy_format
 
-from pipeline.arrays.file import Array, ArrayFile, Block, damage_named
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.arrays.file import Array, ArrayFile, Block
+from pipeline.runtime.errors import WorkbenchError, damage_named
 from pipeline.runtime.first_bytes import explain
 
 Handle = AbstractContextManager[IO[bytes]]

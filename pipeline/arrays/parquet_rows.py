@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.arrays.file import damage_named
 from pipeline.arrays.pages import unpacked_size
 from pipeline.arrays.parquet import opened
+from pipeline.runtime.errors import damage_named
 
 BATCH_BYTES = 1 << 23  # of a batch of usual rows
 MOST_ROWS = 1 << 15  # in a batch

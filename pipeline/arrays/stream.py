@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.arrays.file import damage_named
+from pipeline.runtime.errors import damage_named
 
 FILE_MARK = b"ARROW1\0\0"  # of the file format, which is the stream format with an index behind it
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"

@@ -43,7 +43,12 @@ HEIC_EXTRA = "pip install --editable '.[heic]', or convert it to JPEG"
 
 
 class ImageError(WorkbenchError):
-    """One image file that cannot be used; `reason` is the message without the file's name."""
+    """One image file that cannot be used.
+
+    Args:
+        path: the file, as the message names it.
+        reason: the message without the file's name.
+    """
 
     def __init__(self, path: Path | str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -62,9 +67,18 @@ class CheckedImage:
 
 
 def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
-    """Decode an image file to 8-bit RGB, upright after its EXIF orientation, or raise ImageError.
+    """Decode an image file to 8-bit RGB, upright after its EXIF orientation.
+
     16-bit grey is scaled, transparency is laid over white, of an animation the first frame is
-    taken. max_pixels: larger images are refused before decoding; None for those already checked."""
+    taken.
+
+    Args:
+        path: the file.
+        max_pixels: larger images are refused before decoding; None for those already checked.
+
+    Raises:
+        ImageError: no such file, none of an image, a damaged or too large one.
+    """
     if not os.path.lexists(path):
         raise ImageError(shown_path(path), absent(path))
     if not os.path.isfile(path):  # a pipe would block for ever
@@ -75,7 +89,16 @@ def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
 
 
 def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
-    """As `open_rgb`, of the bytes of a file that messages call `name`."""
+    """Decode the bytes of an image file to upright 8-bit RGB, as `open_rgb` does its file.
+
+    Args:
+        data: all bytes of the file.
+        name: what messages call it.
+        max_pixels: larger images are refused before decoding.
+
+    Raises:
+        ImageError: bytes of no image, of a damaged or too large one.
+    """
     if not data:
         raise ImageError(name, "empty file")
     return _decoded(io.BytesIO(data), name, max_pixels, data[:HEAD])
@@ -88,7 +111,15 @@ def check_aspect(image: Image.Image) -> None:
 
 
 def check_image(path: str, max_pixels: int | None) -> CheckedImage:
-    """Decode a file once and digest its bytes; a bad file gives a reason, not an exception."""
+    """Decode a file once and digest its bytes.
+
+    Args:
+        path: the file.
+        max_pixels: larger images are refused before decoding; None for any size.
+
+    Returns:
+        Its size and digest; of a bad file the reason in their place, not an exception.
+    """
     try:
         image = open_rgb(path, max_pixels)
         digest = sha256_file(path)
@@ -106,7 +137,7 @@ def check_image(path: str, max_pixels: int | None) -> CheckedImage:
 def _decoded(
     source: Path | str | io.BytesIO, name: Path | str, max_pixels: int | None, head: bytes
 ) -> Image.Image:
-    """As `open_rgb`, of a file or its bytes; head: what it begins with."""
+    """An image file, or its bytes, as upright RGB; head: what it begins with."""
     kind = kind_of_bytes(head)
     formats = FORMATS
     if kind is not None and kind.key == "heic" and _heic_is_read():
@@ -131,6 +162,7 @@ def _decoded(
 
 
 def _check_pixels(name: Path | str, image: Image.Image, max_pixels: int | None) -> None:
+    """Raise ImageError for an image of more pixels than allowed."""
     width, height = image.size
     if max_pixels is not None and width * height > max_pixels:
         allowed = f"allowed are {max_pixels / 1e6:g} million"
@@ -164,6 +196,7 @@ def _unread(kind: FileKind | None, path: Path | str | None) -> str:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
+    """8-bit RGB of an image of any mode; transparent parts over white."""
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         return _scale_16_bit(image).convert("RGB")
     if image.has_transparency_data:
@@ -182,6 +215,7 @@ def _scale_16_bit(image: Image.Image) -> Image.Image:
 
 
 def _reason(error: Exception) -> str:
+    """What the system or Pillow says is wrong with a file, on one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = " ".join(str(error).split())

@@ -22,7 +22,11 @@ SHOWN = 5  # problems of a batch that are spelt out
 
 class ImageFiles:
     """Images of a corpus by row number, each checked to be the one that the corpus was made from.
-    images: N rows with path and sha256."""
+
+    Args:
+        images: N rows with path and sha256.
+        max_pixels: larger images are refused; None for those that the corpus has checked.
+    """
 
     def __init__(self, images: pd.DataFrame, max_pixels: int | None) -> None:
         self.paths: list[str] = images["path"].tolist()
@@ -39,17 +43,36 @@ class ImageFiles:
 
 
 def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
-    """The batches that hold any of the missing rows (int64, in [0, count)), whole, as float sums
-    may differ between batches of different sizes: the row numbers of each, (<= size,) int64,
-    ascending."""
+    """The batches that hold any of some missing rows, whole, as float sums may differ between
+    batches of different sizes.
+
+    Args:
+        missing: row numbers, int64, in [0, count).
+        size: rows of a batch.
+        count: of all rows.
+
+    Returns:
+        The row numbers of each batch, (<= size,) int64, ascending.
+    """
     starts = (np.unique(missing // size) * size).tolist()
     return [np.arange(start, min(start + size, count)) for start in starts]
 
 
 def decode_ahead(batches: Dataset[Any], workers: int, section: str) -> Iterator[Any]:
-    """The batches in order, decoded by worker processes (0: by this one) ahead of their use;
-    WorkbenchError for the `problems` of a batch, lines, for processes that cannot work together,
-    and for a worker that died."""
+    """The batches in order, decoded ahead of their use.
+
+    Args:
+        batches: by number; a batch has `problems`, lines, empty where there are none.
+        workers: processes that decode; 0: this one does.
+        section: of params.yaml, whose `workers` the messages name.
+
+    Yields:
+        The batches.
+
+    Raises:
+        WorkbenchError: the problems of a batch, processes that cannot work together, or a worker
+            that died.
+    """
     if workers:
         require_semaphores("processes that decode images", f"set {section}.workers to 0")
     loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)

@@ -12,15 +12,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.arrays.file import damage_named
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, damage_named
 from pipeline.runtime.files import write_bytes, write_text
 
 SPLITS = ("train", "val", "test")
 REJECTS = "rejects.tsv"
 REBUILD = "build it again with: dvc repro prepare_corpus"
 
-_TEXT, _WORDS, _SIDE, _FLAG = pa.string(), pa.list_(pa.string()), pa.float32(), pa.bool_()
+_TEXT = pa.string()
+_WORDS = pa.list_(pa.string())
+_SIDE = pa.float32()
+_FLAG = pa.bool_()
 IMAGES = pa.schema(
     dict.fromkeys(("image_id", "path", "split", "group"), _TEXT)
     | {"width": pa.int32(), "height": pa.int32(), "sha256": _TEXT}
@@ -80,12 +82,28 @@ def write_rejects(folder: Path, rejects: pd.DataFrame) -> None:
 
 
 def load_images(path: Path, rows: range | None = None) -> pd.DataFrame:
-    """Read images.parquet, or some of its rows."""
+    """Read images.parquet.
+
+    Args:
+        path: the file.
+        rows: those that are wanted; None for all.
+
+    Raises:
+        WorkbenchError: it is missing, damaged or of another schema, or has no such rows.
+    """
     return read_table(path, IMAGES, rows)
 
 
 def load_captions(path: Path, rows: range | None = None) -> pd.DataFrame:
-    """Read captions.parquet, or some of its rows; tokens and fits are lists."""
+    """Read captions.parquet; tokens and fits are lists.
+
+    Args:
+        path: the file.
+        rows: those that are wanted; None for all.
+
+    Raises:
+        WorkbenchError: it is missing, damaged or of another schema, or has no such rows.
+    """
     return read_table(path, CAPTIONS, rows)
 
 
@@ -95,7 +113,15 @@ def load_boxes(path: Path) -> pd.DataFrame:
 
 
 def in_split(table: pd.DataFrame, split: str) -> pd.DataFrame:
-    """The rows of one split, numbered from 0; WorkbenchError when unknown or empty."""
+    """The rows of one split, numbered from 0.
+
+    Args:
+        table: images or captions, with a column split.
+        split: train, val or test.
+
+    Raises:
+        WorkbenchError: another split, or one without rows.
+    """
     if split not in SPLITS:
         raise WorkbenchError(f"split {split!r}: allowed are {', '.join(SPLITS)}")
     rows = table[table["split"] == split].reset_index(drop=True)
@@ -115,14 +141,20 @@ def images_digest(images: pd.DataFrame) -> str:
 def captions_digest(captions: pd.DataFrame) -> str:
     """SHA-256 hex over caption_id, split and words of every caption, in row order."""
     digest = hashlib.sha256()
-    columns = (captions["caption_id"], captions["split"], captions["tokens"])
-    for caption_id, split, words in zip(*columns, strict=True):
+    rows = captions[["caption_id", "split", "tokens"]].itertuples(index=False)
+    for caption_id, split, words in rows:
         digest.update(f"{caption_id}\0{split}\0{' '.join(words)}\n".encode())
     return digest.hexdigest()
 
 
 def write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
-    """Write the columns of a schema atomically; the same rows give the same bytes."""
+    """Write a table to parquet, atomically; the same rows give the same bytes.
+
+    Args:
+        path: the file.
+        table: it has the columns of the schema, and perhaps others, which are not written.
+        schema: names and types of the columns.
+    """
     columns = [pa.array(table[field.name].tolist(), field.type) for field in schema]
     # Page checksums: without them a flipped bit in a string is read as another string.
     content = pa.BufferOutputStream()
@@ -131,13 +163,22 @@ def write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema, rows: range | None = None) -> pd.DataFrame:
-    """Read a table, or some of its rows, numbered from 0; WorkbenchError when it is missing,
-    damaged or of another schema, and for rows beyond its end."""
+    """Read a table of parquet, its rows numbered from 0.
+
+    Args:
+        path: the file.
+        schema: names and types of its columns.
+        rows: those that are wanted; None for all.
+
+    Raises:
+        WorkbenchError: it is missing, damaged or of another schema, or has no such rows.
+    """
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REBUILD)
     with damage_named(str(path), REBUILD):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table, total = file.read(), file.metadata.num_rows
+            table = file.read()
+            total = file.metadata.num_rows
         table.validate(full=True)
         if table.num_rows != total:  # no checksum covers how many rows a group has
             raise ValueError(f"{total:,} rows announced, {table.num_rows:,} found")

@@ -84,8 +84,15 @@ def content_digest(values: Mapping[str, Any]) -> str:
 
 
 def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:
-    """The (V, D) float32 matrix of a vocabulary's folder, row order = ids; WorkbenchError when it
-    belongs to another vocabulary, or is not `dim` wide."""
+    """The matrix of a vocabulary's word vectors, (V, D) float32, row order = ids.
+
+    Args:
+        folder: of the vocabulary.
+        dim: the D that a model needs; None for any.
+
+    Raises:
+        WorkbenchError: the matrix belongs to another vocabulary, or has another D.
+    """
     path = folder / "vectors.h5"
     file = FeatureFile(path)
     matrix = file.load()
@@ -102,7 +109,8 @@ def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:
 def load_known_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
     """The W words that have a vector of their own, in the order of their ids, without reserved
     tokens, and (W, D) float32."""
-    matrix, vocabulary = load_word_vectors(folder), Vocabulary.load(folder)
+    matrix = load_word_vectors(folder)
+    vocabulary = Vocabulary.load(folder)
     known = FeatureFile(folder / "vectors.h5").load("known").astype(bool)
     known[: len(reserved(vocabulary.sentence_markers))] = False
     return [vocabulary.tokens[i] for i in np.flatnonzero(known)], matrix[known]
@@ -130,4 +138,5 @@ def _beside_the_vectors(folder: Path, name: str) -> FeatureFile | None:
 
 
 def reserved(sentence_markers: bool) -> tuple[str, ...]:
+    """The tokens that are no words, with or without those for the ends of a sentence."""
     return RESERVED if sentence_markers else RESERVED[:2]

@@ -1,17 +1,32 @@
-"""What a cell of a table, or the text of a member, says: one caption, or several."""
+"""What people call columns of images, captions and splits, and what a cell of captions says.
+
+Tables, records of JSON and rows of parquet files ask here: which columns hold captions
+(`caption_columns`), and which captions are in a cell (`texts_of`), one or several.
+"""
 
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pipeline.dataset.columns import CAPTION_COLUMNS
 from pipeline.runtime.text import is_text
 
+IMAGE_COLUMNS = (
+    *("image", "filename", "file_name", "filepath", "file_path", "image_name", "image_path"),
+    *("image_file", "img", "img_path", "img_name", "photo", "picture", "path", "file"),
+    *("image_id", "image_url", "url"),
+)
+CAPTION_COLUMNS = (
+    *("caption", "captions", "comment", "text", "texts", "title", "raw", "sentence", "sentences"),
+    *("description", "report", "cap", "alt_text", "prompt"),
+)
+SPLIT_COLUMNS = ("split", "set", "subset", "partition", "phase")
 # A field of a record that is a caption; Karpathy's records have `raw`, `tokens` and `sentid`.
 TEXT_FIELDS = ("raw", *CAPTION_COLUMNS)
-TOKENS, NUMBER = "tokens", "sentid"
+TOKENS = "tokens"
+NUMBER = "sentid"
 LONGEST_LIST = 1 << 20  # characters of a list that is written as text
 # A list as Python writes it, with commas, or without as NumPy does: no parser sees anything else.
 _STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
@@ -24,6 +39,55 @@ class Text(NamedTuple):
     text: str
     tokens: tuple[str, ...] = ()
     number: str = ""
+
+
+def plain_name(name: str) -> str:
+    """The name of a column as the lists above have it: `File Name` is `file_name`."""
+    words = name.strip().strip('"').lower().replace("-", " ").split()
+    return "_".join(words)
+
+
+def first_of(names: Collection[str], wanted: Iterable[str]) -> str | None:
+    """The first of some wanted names that is there; None for none.
+
+    Args:
+        names: those that are there.
+        wanted: the names to look for, the best first.
+    """
+    return next((name for name in wanted if name in names), None)
+
+
+@lru_cache
+def caption_columns(
+    names: tuple[str, ...], wanted: tuple[str, ...] = CAPTION_COLUMNS
+) -> list[list[str]]:
+    """Which columns of a table, or keys of a record, hold captions.
+
+    Args:
+        names: of the columns, as the file writes them.
+        wanted: what columns of captions are called, the best first.
+
+    Returns:
+        For every wanted name that is there, the best first, the column that is called so, whatever
+        its case, or all that are called so with a number (`caption_0`, `caption_1`).
+    """
+    return [own for own in (_called(names, word) for word in wanted) if own]
+
+
+def _called(names: Sequence[str], word: str) -> list[str]:
+    """The column of a name, or its numbered ones, in their order in the file."""
+    numbered = re.compile(re.escape(word.lower().removesuffix("s")) + r"s?[ _.-]?\d{1,4}")
+    return (
+        [name for name in names if name == word]
+        or [name for name in names if plain_name(name) == word.lower()]
+    )[:1] or [name for name in names if numbered.fullmatch(plain_name(name))]
+
+
+def plain_texts(cell: str | Sequence[str] | None) -> list[str]:
+    """The captions of a cell that is a text, texts, or nothing."""
+    if cell is None:
+        return []
+    return [cell] if isinstance(cell, str) else list(cell)
 
 
 def texts_of(cell: Any, by_line: bool = False) -> list[Text]:
@@ -42,8 +106,9 @@ def texts_of(cell: Any, by_line: bool = False) -> list[Text]:
     if isinstance(cell, str):
         if by_line:
             return [Text(line) for line in lines_of(cell)]
-        records = _listed_records(cell)
-        return records or [Text(text) for text in listed_texts(cell) or [cell]]
+        if not cell.lstrip().startswith("["):
+            return [Text(cell)]
+        return _listed_records(cell) or [Text(text) for text in listed_texts(cell) or [cell]]
     if isinstance(cell, Mapping):
         return _texts_of_record(cell)
     return [text for entry in cell for text in texts_of(entry, by_line)]
@@ -67,10 +132,8 @@ def listed_texts(text: str) -> list[str]:
 
 def _listed_records(text: str) -> list[Text]:
     """The captions of a list of records that is written as text; empty where it is none."""
-    if not text.lstrip().startswith("[") or "{" not in text:
-        return []
-    records = _json_list(text)
-    if not all(isinstance(entry, dict) and text_field(entry) for entry in records):
+    records = _json_list(text) if "{" in text else []
+    if not all(isinstance(entry, dict) and first_of(entry, TEXT_FIELDS) for entry in records):
         return []
     texts = [own for entry in records for own in _texts_of_record(entry)]
     return texts if all(is_text(own.text) for own in texts) else []
@@ -97,24 +160,21 @@ def _python_list(text: str) -> list[str]:
         return []
 
 
-def text_field(names: Any) -> str | None:
-    """The field of a record that is its caption, of those that it has; None for none."""
-    return next((name for name in TEXT_FIELDS if name in names), None)
-
-
 def _texts_of_record(record: Mapping[str, Any]) -> list[Text]:
     """The caption of a record; or its captions, where its fields are lists that belong together,
     as Hugging Face keeps a list of records."""
-    field = text_field(record)
-    texts = record[field] if field else None
-    tokens, numbers = record.get(TOKENS), record.get(NUMBER)
+    texts = record.get(first_of(record, TEXT_FIELDS) or "")
+    tokens = record.get(TOKENS)
+    numbers = record.get(NUMBER)
     if isinstance(texts, str):
         return [_text(texts, tokens, numbers)]
     if not isinstance(texts, list):
         return []
-    count = len(texts)
-    tokens = tokens if isinstance(tokens, list) and len(tokens) == count else [None] * count
-    numbers = numbers if isinstance(numbers, list) and len(numbers) == count else [None] * count
+    nothing = [None] * len(texts)
+    if not isinstance(tokens, list) or len(tokens) != len(texts):
+        tokens = nothing
+    if not isinstance(numbers, list) or len(numbers) != len(texts):
+        numbers = nothing
     rows = zip(texts, tokens, numbers, strict=True)
     return [_text(text, words, number) for text, words, number in rows if isinstance(text, str)]
 

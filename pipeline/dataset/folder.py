@@ -9,17 +9,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import translate
+from functools import cached_property
 from pathlib import Path
 
 from pipeline.runtime.errors import WorkbenchError
 
 MOST_FILES = 5_000_000
 DEEPEST = 12  # folders below the root; a link to a folder above its own would never end
+IMAGE_ENDINGS = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
+    *(".ppm", ".avif", ".jp2", ".heic", ".heif"),
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Folder:
-    """A folder and all files below it.
+    """A folder and all files below it, as they were when it was listed.
 
     files: the names of the files in every folder, by the folder's path inside the root with
         slashes; "" is the root itself. A folder without files is there, too.
@@ -34,13 +39,22 @@ class Folder:
             for name in sorted(self.files[folder]):
                 yield joined(folder, name)
 
-    def __contains__(self, path: object) -> bool:
-        """Whether a path inside the root, with slashes, is a file."""
-        folder, _, name = str(path).rpartition("/")
-        return name in self.files.get(folder, ())
+    @cached_property
+    def stems(self) -> set[str]:
+        """The names of all files, without folders and endings of images, in lower case."""
+        return {without_ending(file) for files in self.files.values() for file in files}
+
+    @cached_property
+    def others(self) -> list[str]:
+        """The files whose names do not end as those of images, in the order of iteration."""
+        others = {
+            place: frozenset(name for name in names if not name.lower().endswith(IMAGE_ENDINGS))
+            for place, names in self.files.items()
+        }
+        return list(Folder(self.root, others))
 
     def matching(self, *patterns: str, deepest: int = DEEPEST) -> list[str]:
-        """Paths of files whose name matches one of some globs.
+        """Paths of files that are no images and whose name matches one of some globs.
 
         Args:
             patterns: globs of file names in lower case; names are compared in lower case.
@@ -52,16 +66,31 @@ class Folder:
         if not patterns:
             return []
         matches = re.compile("|".join(map(translate, patterns))).match
-        found = []
-        for folder in sorted(self.files, key=lambda path: (depth(path), path)):
-            if depth(folder) <= deepest:
-                names = sorted(name for name in self.files[folder] if matches(name.lower()))
-                found += [joined(folder, name) for name in names]
-        return found
+        return [
+            file
+            for file in self.others
+            if matches(file.rpartition("/")[2].lower()) and file.count("/") <= deepest
+        ]
+
+    def below(self, name: str) -> "Folder":
+        """The files in one folder of this one and below it; paths stay those inside the root.
+
+        Args:
+            name: the folder's path inside the root, with slashes.
+        """
+        start = name.rstrip("/") + "/"
+        files = {place: own for place, own in self.files.items() if f"{place}/".startswith(start)}
+        return Folder(self.root, files)
 
 
 def list_folder(root: Path) -> Folder:
-    """List all files below a folder; WorkbenchError where there are more than MOST_FILES."""
+    """List all files below a folder.
+
+    Raises:
+        WorkbenchError: it is no folder, or has more than MOST_FILES files.
+    """
+    if not root.is_dir():
+        raise WorkbenchError(f"raw = {str(root)!r}: not a folder", "set raw in params.yaml")
     files: dict[str, frozenset[str]] = {}
     total = 0
     waiting = [""]
@@ -102,10 +131,21 @@ def _is_above(link: str, folder: Path) -> bool:
 
 
 def joined(folder: str, name: str) -> str:
-    """A name in a folder, both inside the same root; folder: "" for the root."""
+    """The path of a file inside a root.
+
+    Args:
+        folder: the path of its folder inside the root, "" for the root itself.
+        name: the file's name, or its path inside the folder.
+    """
     return f"{folder}/{name}" if folder else name
 
 
 def depth(folder: str) -> int:
     """How many folders lie between the root and what is in `folder`: 0 for the root itself."""
     return folder.count("/") + 1 if folder else 0
+
+
+def without_ending(file: str) -> str:
+    """A file's name in lower case without the ending of an image: annotations may leave it out."""
+    stem, dot, ending = file.lower().rpartition(".")
+    return stem if dot + ending in IMAGE_ENDINGS else file.lower()

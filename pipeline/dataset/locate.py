@@ -9,13 +9,14 @@ Whatever is assumed is said.
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from pipeline.dataset.folder import Folder, depth, joined, list_folder
+from pipeline.dataset.folder import Folder, depth, joined, list_folder, without_ending
+from pipeline.dataset.source import find_in_raw
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, is_inside
 
@@ -29,10 +30,6 @@ IMAGE_FOLDERS = (
     "Flickr8k_Dataset",
     "imgs",
 )
-IMAGE_ENDINGS = (
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
-    *(".ppm", ".avif", ".jp2", ".heic", ".heif"),
-)
 # MS-COCO's names of 2014, COCO_val2014_000000000042.jpg, whose images the downloads of 2017 have as
 # 000000000042.jpg, divided in another way among the folders.
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
@@ -44,51 +41,59 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 class Located:
     """Where images are.
 
-    root: the folder that ids are paths in. ids: for every name in the annotations the path of its
-    file in root, with slashes; the name itself where no file was found. remarks: lines for the
-    user.
+    root: the folder that ids are paths in. moved: by the names of images whose file has another
+    path in root, this path, with slashes; all other names are paths themselves, or of no file.
+    remarks: lines for the user.
     """
 
     root: Path
-    ids: dict[str, str]
+    moved: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
+    def path(self, name: str) -> str:
+        """The path inside the root of an image, by its name in the annotations."""
+        return self.moved.get(name, name)
 
-def locate_images(raw: Path, chosen: str | None, names: Sequence[str]) -> Located:
+
+def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> Located:
     """Find the files of images.
 
     Args:
-        raw: the user's folder.
-        chosen: corpus.images, the folder inside `raw` that images are looked for in, and below it;
+        folder: the files of the user's folder.
+        chosen: corpus.images, the folder inside it that images are looked for in, and below it;
             None for any.
         names: the images as the annotations name them, each once.
 
     Returns:
         The root and a path inside it for every name. Where one folder holds most names as they are
-        written, it is the root and they are the paths; otherwise the root is `raw` or the chosen
-        folder. A name without a file keeps its own text: the check of all files names it.
+        written, it is the root and they are the paths; otherwise the root is the user's or the
+        chosen folder. A name without a file keeps its own text: the check of all files names it.
 
     Raises:
         WorkbenchError: none of the names is a file, several folders hold all of them, or two names
             lead to one file.
     """
-    base = raw if chosen is None else _chosen_folder(raw, chosen)
+    raw = folder.root
+    if chosen is not None:
+        folder = list_folder(find_in_raw(raw, chosen, "corpus.images", is_folder=True))
+    base = folder.root
     usual = () if chosen is not None else IMAGE_FOLDERS
-    plain = [name for name in names if is_inside(name)]
-    whole = [place for place in (*usual, "") if _has_all(base / place, names)]
-    if whole:
-        root = _only(base, whole)
-        return Located(base / root, dict(zip(names, names, strict=True)))
-    folder = list_folder(base)
-    roots = _roots(folder, plain)
+    wanted: dict[str, set[str]] = defaultdict(set)  # names that are plain paths, by their folder
+    for name in filter(is_inside, names):
+        above, _, file = name.rpartition("/")
+        wanted[above].add(file)
+    if sum(map(len, wanted.values())) == len(names):
+        whole = [place for place in (*usual, "") if _has_all(base / place, wanted)]
+        if whole:
+            return Located(base / _only(base, whole))
+    roots = _roots(folder, wanted)
     most = max(roots.values(), default=0)
     found = _by_last_parts(folder, names) if most < len(names) else {}
     if most >= max(1, len(found)):
         root = _best_root(base, roots, most)
         remark = f"images: {most:,} of {len(names):,} are in {base / root}"
         is_usual = root in (*usual, "")
-        ids = dict(zip(names, names, strict=True))
-        return Located(base / root, ids, () if is_usual else (remark,))
+        return Located(base / root, remarks=() if is_usual else (remark,))
     if not found:
         _raise_none_found(raw, base, names)
     _check_one_to_one(base, found)
@@ -97,58 +102,43 @@ def locate_images(raw: Path, chosen: str | None, names: Sequence[str]) -> Locate
         f"images: {len(found):,} of {len(names):,} are found by the last part of their names: "
         f"{first!r} is {found[first]}"
     )
-    return Located(base, {name: found.get(name, name) for name in names}, (remark,))
+    return Located(base, found, (remark,))
 
 
-def stems_of(folder: Folder) -> set[str]:
-    """The names of all files without their endings, in lower case: what `is_among` asks."""
-    return {_without_ending(file) for files in folder.files.values() for file in files}
-
-
-def is_among(name: str, stems: set[str]) -> bool:
+def is_among(name: str, stems: Set[str]) -> bool:
     """Whether an image of the annotations may be there, by the last part of its name.
 
     Args:
         name: the image as the annotations name it.
-        stems: `stems_of` the folder.
+        stems: the files' names without endings, in lower case (`Folder.stems`).
     """
     match = _COCO_2014.search(name)
     return has_its_name(name, stems) or (match is not None and match[1][:-4] in stems)
 
 
-def has_its_name(name: str, stems: set[str]) -> bool:
-    """As `is_among`, but not under the name that MS-COCO gave the same image in another year."""
-    return _without_ending(_with_slashes(name).rpartition("/")[2]) in stems
+def has_its_name(name: str, stems: Set[str]) -> bool:
+    """Whether a file has an image's last part of the name: not the name that MS-COCO gave the same
+    image in another year, which `is_among` knows, too.
+
+    Args:
+        name: the image as the annotations name it.
+        stems: the files' names without endings, in lower case (`Folder.stems`).
+    """
+    return without_ending(_with_slashes(name).rpartition("/")[2]) in stems
 
 
-def _chosen_folder(raw: Path, name: str) -> Path:
-    """The folder that corpus.images names; WorkbenchError where it is none."""
-    if not is_inside(name.rstrip("/")):
-        raise WorkbenchError(f"corpus.images = {name!r}: must be a path inside raw = {str(raw)!r}")
-    folder = raw / name
-    if not folder.exists():
-        raise WorkbenchError(
-            f"corpus.images = {name!r}: no such file or folder in raw = {str(raw)!r}"
-        )
-    if not folder.is_dir():
-        raise WorkbenchError(f"corpus.images = {name!r}: not a folder", "name a folder in raw")
-    return folder
+def _has_all(root: Path, wanted: Mapping[str, Set[str]]) -> bool:
+    """Whether a folder holds all names as they are written, hidden ones, too.
 
-
-def _has_all(root: Path, names: Sequence[str]) -> bool:
-    """Whether a folder holds all names as they are written; it lists each folder once."""
-    if not root.is_dir():
-        return False
-    listed: dict[str, set[str]] = {}
-    for name in names:
-        folder, _, file = name.rpartition("/")
-        if folder not in listed:
-            place = root / folder
-            is_there = is_inside(name) and place.is_dir()
-            listed[folder] = set(os.listdir(place)) if is_there else set()
-        if file not in listed[folder] or not is_inside(name):
+    Args:
+        root: the folder.
+        wanted: the names of files by their folder inside the root.
+    """
+    for above, files in wanted.items():
+        place = root / above
+        if not place.is_dir() or not files <= set(os.listdir(place)):
             return False
-    return bool(names)
+    return bool(wanted)
 
 
 def _only(base: Path, places: Sequence[str]) -> str:
@@ -159,20 +149,15 @@ def _only(base: Path, places: Sequence[str]) -> str:
     return places[0]
 
 
-def _roots(folder: Folder, names: Sequence[str]) -> dict[str, int]:
+def _roots(folder: Folder, wanted: Mapping[str, Set[str]]) -> dict[str, int]:
     """Folders in which names are files, as they are written, and how many of them."""
-    wanted: dict[str, set[str]] = defaultdict(set)
-    for name in names:
-        above, _, file = name.rpartition("/")
-        wanted[above].add(file)
     roots: dict[str, int] = defaultdict(int)
     for above, files in wanted.items():
         for path in folder.files:
             if above == "" or path == above or path.endswith("/" + above):
                 number = len(files & folder.files[path])
-                root = path.removesuffix(above).rstrip("/")
                 if number:
-                    roots[root] += number
+                    roots[path.removesuffix(above).rstrip("/")] += number
     return dict(roots)
 
 
@@ -195,7 +180,7 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
             groups[above][file] = name
     found: dict[str, str] = {}
     for above, files in groups.items():
-        for key in (str, str.lower, _without_ending):
+        for key in (str, str.lower, without_ending):
             matches = _in_best_place(folder, above, files, key, alone=len(groups) == 1)
             if matches:
                 found |= matches
@@ -214,12 +199,6 @@ def _with_slashes(name: str) -> str:
     if parts and _DRIVE.fullmatch(parts[0]):
         parts = parts[1:]
     return "/".join(parts)
-
-
-def _without_ending(file: str) -> str:
-    """A file's name in lower case without the ending of an image: annotations may leave it out."""
-    stem, dot, ending = file.lower().rpartition(".")
-    return stem if dot + ending in IMAGE_ENDINGS else file.lower()
 
 
 def _in_best_place(
@@ -289,13 +268,13 @@ def _in_other_places(
 
 def _by_names_of_2017(folder: Folder, names: Sequence[str]) -> dict[str, str]:
     """MS-COCO's images of 2014 among the downloads of 2017, which divide them in another way."""
-    matches = {name: match[1] for name in names if (match := _COCO_2014.search(name)) is not None}
-    wanted = set(matches.values())
+    matches = {name: _COCO_2014.search(name) for name in names}
+    wanted = {name: match[1] for name, match in matches.items() if match is not None}
     here: dict[str, list[str]] = defaultdict(list)
     for place, files in folder.files.items():
-        for file in wanted & files:
+        for file in files.intersection(wanted.values()):
             here[file].append(joined(place, file))
-    return {name: here[file][0] for name, file in matches.items() if len(here[file]) == 1}
+    return {name: here[file][0] for name, file in wanted.items() if len(here[file]) == 1}
 
 
 def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:

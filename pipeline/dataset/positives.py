@@ -4,6 +4,7 @@ The list is the truth of what it judges: an image or a caption without a pair in
 a pair of the corpus's own that it leaves out counts as false, as the benchmarks have it.
 """
 
+import csv
 import re
 from pathlib import Path, PurePosixPath
 
@@ -16,7 +17,7 @@ from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.source import find_in_raw
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.process import say
-from pipeline.runtime.text import Problems
+from pipeline.runtime.text import Problems, read_text
 
 KEY = "corpus.positives_path"
 PAIR = ["image_id", "caption_id"]
@@ -26,8 +27,19 @@ NUMBER = re.compile(r"[0-9]{1,18}$")  # of 64 bits
 
 
 def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
-    """The pairs of the list that corpus.positives names: grade, i2t, t2i, and ids or, in published
-    lists, MS-COCO's numbers. None for none, and for pairs that are made of the corpus itself."""
+    """The pairs of the list that corpus.positives names.
+
+    Args:
+        raw: the user's folder.
+        config: corpus.positives, corpus.positives_path and corpus.positives_threshold.
+
+    Returns:
+        Columns grade, i2t, t2i, and image_id and caption_id or, in published lists, image and
+        caption: MS-COCO's numbers. None for none, and for pairs that are made of the corpus itself.
+
+    Raises:
+        WorkbenchError: a list that is not there, or cannot be read.
+    """
     path = config.positives_path
     if config.positives == "none" or is_from_corpus(config.positives):
         return None
@@ -43,8 +55,21 @@ def is_from_corpus(name: str) -> bool:
 
 
 def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The pairs of a list as RELEVANCE, in the corpus's order. Published lists cover images that a
-    corpus need not have: these pairs are left out, and counted. A list of one's own must fit."""
+    """The pairs of a list as the corpus has them. Published lists cover images that a corpus need
+    not have: these pairs are left out, and counted. A list of one's own must fit.
+
+    Args:
+        corpus: the tables.
+        listed: what `read_list` returns, or a list that is made of the corpus.
+        name: corpus.positives.
+
+    Returns:
+        The columns of RELEVANCE, rows in the order of the corpus's images and captions.
+
+    Raises:
+        WorkbenchError: ids that the corpus lacks, in a list of one's own; a published list that is
+            of another dataset.
+    """
     own_ids = POSITIVES.constant(name, "OWN_IDS", False)
     if own_ids:
         pairs = listed
@@ -94,8 +119,15 @@ def own_pairs(corpus: Corpus, further: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_ids(listed: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
-    """The pairs (columns image and caption: numbers) whose image and caption the corpus has, with
-    their ids; WorkbenchError where several images of the corpus have a listed number."""
+    """The pairs of a published list whose image and caption the corpus has, with their ids.
+
+    Args:
+        listed: columns image and caption: MS-COCO's numbers.
+        corpus: the tables; the names of its images end in these numbers.
+
+    Raises:
+        WorkbenchError: several images of the corpus have a listed number.
+    """
     images = pd.Series(
         corpus.images["image_id"].to_numpy(), corpus.images["image_id"].map(number_of)
     )
@@ -144,3 +176,29 @@ def _check_coco(name: str, pairs: pd.DataFrame, absent: dict[str, tuple[int, int
             f"{len(pairs):,} pairs, and {total - missing:,} of {total:,} captions with their image",
             "read MS-COCO with dataset: karpathy_json, or set corpus.positives: none",
         )
+
+
+def read_csv(path: Path, expected: str) -> pd.DataFrame:
+    """All fields as text, rows numbered as lines of the file where no field has a line end.
+
+    Args:
+        path: the file.
+        expected: what should be in it, the hint of the error.
+
+    Returns:
+        A column of texts for each name in the first line.
+
+    Raises:
+        WorkbenchError: no CSV, columns of one name, or rows of another width.
+    """
+    try:
+        header, *rows = [*csv.reader(read_text(path).splitlines())] or [[]]
+    except csv.Error as error:
+        raise WorkbenchError(f"{path}: not a CSV file: {error}", expected) from None
+    lines = range(2, len(rows) + 2)
+    problems = Problems(str(path))
+    problems.add("columns more than once", sorted({n for n in header if header.count(n) > 1}))
+    ragged = (line for line, row in zip(lines, rows, strict=True) if len(row) != len(header))
+    problems.add("lines of another number of fields", ragged)
+    problems.raise_if_any(expected)
+    return pd.DataFrame(rows, index=lines, columns=header, dtype=object)

@@ -17,8 +17,20 @@ WORTH_IT = 500  # starting processes takes about as long as decoding this many s
 def ordered_map(
     function: Callable[[T], R], items: Sequence[T], workers: int, title: str
 ) -> list[R]:
-    """[function(item) for item in items] in worker processes; below two workers, or for few items,
-    in this one. WorkbenchError when a process dies."""
+    """[function(item) for item in items], in several processes where that is worth it.
+
+    Args:
+        function: what is done with an item; it must be one that other processes can import.
+        items: one for each image; below WORTH_IT of them this process does all.
+        workers: processes; below two, this one does all.
+        title: what is done, for the progress.
+
+    Returns:
+        The results in the order of the items, whatever `workers` is.
+
+    Raises:
+        WorkbenchError: a process died.
+    """
     with Progress(title, len(items), "images") as progress:
         results: list[R] = []
         if workers < 2 or len(items) < WORTH_IT:

@@ -7,15 +7,16 @@ that a folder with many large files is known in a second; `read` then names ever
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pipeline.dataset.folder import Folder, depth
-from pipeline.dataset.locate import has_its_name, is_among, stems_of
-from pipeline.dataset.source import Options, find_in_raw, require_folder
+from pipeline.dataset.locate import has_its_name, is_among
+from pipeline.dataset.source import Options, find_in_raw
 from pipeline.dataset.splits import split_in_path, without_split
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import decode_text
@@ -53,14 +54,14 @@ class Found:
 Recogniser = Callable[[Folder], list[Found]]
 
 
-def quality(found: Found, stems: set[str]) -> tuple[bool, bool, int, bool, bool, bool]:
+def quality(found: Found, stems: Set[str]) -> tuple[bool, bool, int, bool, bool, bool]:
     """How good a find is, larger is better: what can be read comes first, then images that are
     there, then what lies further up, then splits, then a published name, then images under their
     own names: MS-COCO's of 2014 are there under other names, too, where those of 2017 are.
 
     Args:
         found: the find.
-        stems: `stems_of` the folder.
+        stems: the names of all files there (`Folder.stems`).
     """
     are_there = not found.names or any(is_among(name, stems) for name in found.names)
     deepest = max(depth(file.rpartition("/")[0]) for file in found.files)
@@ -76,9 +77,8 @@ def quality(found: Found, stems: set[str]) -> tuple[bool, bool, int, bool, bool,
 
 
 def annotation_files(
-    raw: Path,
-    options: Options,
     folder: Folder,
+    options: Options,
     recognise: Recogniser,
     expected: str,
     published: Sequence[str] = (),
@@ -86,9 +86,8 @@ def annotation_files(
     """The files that a reader reads: those that corpus.annotations names, or the best it knows.
 
     Args:
-        raw: the user's folder.
-        options: corpus.annotations, a file or a folder inside `raw`, or null.
-        folder: the files of `raw`.
+        folder: the files of the user's folder.
+        options: corpus.annotations, a file or a folder in it, or null.
         recognise: the reader's.
         expected: what the reader can read, for messages.
         published: globs, in lower case, of the names that the dataset's authors gave their files.
@@ -101,41 +100,36 @@ def annotation_files(
     Raises:
         WorkbenchError: no such file, none that the reader knows, or several that are equally good.
     """
-    require_folder(raw)
-    stems = stems_of(folder)
+    raw = folder.root
+    place = raw
+    stems = folder.stems
     name = options.corpus.annotations
     if name is not None:
-        path = find_in_raw(raw, name, "corpus.annotations")
+        place = find_in_raw(raw, name, "corpus.annotations")
         name = name.rstrip("/")
-        if path.is_file():
-            alone = Folder(raw, {name.rpartition("/")[0]: frozenset([path.name])})
+        if place.is_file():
+            alone = Folder(raw, {name.rpartition("/")[0]: frozenset([place.name])})
             return next(iter(recognise(alone)), Found((name,)))
-        inside = {
-            place: files
-            for place, files in folder.files.items()
-            if place == name or place.startswith(name + "/")
-        }
-        folder = Folder(raw, inside)
+        folder = folder.below(name)
     finds = recognise(folder)
     if not finds:
-        others = few_files(folder, *{f"*{Path(name).suffix}" for name in published})
+        others = few_files(folder, *{f"*{Path(glob).suffix}" for glob in published})
         meant = folder.matching(*published) or (others if len(others) == 1 else [])
         if meant:
             return Found((meant[0],))
         among = f", among {listing(others, 5)}" if others else ""
-        place = raw if name is None else raw / name
         raise WorkbenchError(
             f"{place}: no annotation file; looked for {expected}{among}",
             "set raw to the folder that holds it; to see what a folder holds: vse look FOLDER",
         )
-    finds.sort(key=lambda find: quality(find, stems), reverse=True)
-    best = [find for find in finds if quality(find, stems) == quality(finds[0], stems)]
+    ranks = [quality(find, stems) for find in finds]
+    best = [find for find, rank in zip(finds, ranks, strict=True) if rank == max(ranks)]
     if len(best) > 1:
         raise WorkbenchError(
             f"{raw}: several annotation files: {listing(best)}",
             f"choose one with corpus.annotations in params.yaml, such as {best[0].files[0]}",
         )
-    return finds[0]
+    return best[0]
 
 
 def few_files(folder: Folder, *patterns: str) -> list[str]:
@@ -185,10 +179,19 @@ def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
     return alone
 
 
-def head(path: Path) -> str:
-    """The beginning of a file as text (`decode_text`); empty where it is none, or no file that can
-    be read."""
-    data = next(_blocks(path), b"")
+@lru_cache(maxsize=16)
+def head(folder: Folder, file: str) -> str:
+    """The beginning of a file as text, read once for all readers that look at it.
+
+    Args:
+        folder: the listed folder.
+        file: a path inside it.
+
+    Returns:
+        The text of its first LOOKED_AT bytes (`decode_text`); empty where they are none, or where
+        the file cannot be read.
+    """
+    data = next(_blocks(folder.root / file), b"")
     for cut in range(4):  # the last character may be cut
         try:
             return decode_text(data[: len(data) - cut])
@@ -207,24 +210,25 @@ def _blocks(path: Path) -> Iterator[bytes]:
                     yield block
 
 
-def first_records(path: Path) -> Mapping[str, Mapping[str, Any]]:
+@lru_cache(maxsize=MOST_FILES)
+def first_records(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
     """The first record of each list of records in a JSON file that its beginning shows.
 
     Args:
-        path: a JSON file, or one with a JSON record on each line.
+        folder: the listed folder.
+        file: a JSON file in it, or one with a JSON record on each line.
 
     Returns:
         By the list's key ("" for a file that is a list, or has a record on each line) its first
         record; empty where the file is none of these.
     """
-    text = head(path)
+    text = head(folder, file)
     records: dict[str, Mapping[str, Any]] = {}
     if text.lstrip().startswith("{") and "\n" in text.strip():
         record = _decoded(text, text.index("{"))
-        rest = text[text.index("{") :].split("\n")  # a caption may have other ends of lines
+        rest = text[text.index("{") :].split("\n", 1)  # a caption may have other ends of lines
         if record and _decoded(rest[0], 0) == record:
-            records[""] = record
-            return records
+            return {"": record}
     for match in _LIST.finditer(text):
         name = match[1] or ""
         if name not in records:
@@ -251,11 +255,12 @@ def is_person(record: Mapping[str, Any]) -> bool:
     return has_path and type(record.get("id")) is int and isinstance(record.get("captions"), list)
 
 
-def values_in_head(path: Path, key: str) -> tuple[str, ...]:
+def values_in_head(folder: Folder, file: str, key: str) -> tuple[str, ...]:
     """The first texts that a key has in the beginning of a JSON file, such as names of images.
 
     Args:
-        path: a JSON file.
+        folder: the listed folder.
+        file: a JSON file in it.
         key: of its records.
 
     Returns:
@@ -263,7 +268,7 @@ def values_in_head(path: Path, key: str) -> tuple[str, ...]:
     """
     pattern = re.compile(rf'"{re.escape(key)}"\s*:\s*("(?:[^"\\\n]|\\.)*")')
     values: dict[str, None] = {}
-    for match in pattern.finditer(head(path)):
+    for match in pattern.finditer(head(folder, file)):
         with suppress(ValueError):
             values[json.loads(match[1])] = None
         if len(values) == MOST_NAMES:

@@ -5,9 +5,9 @@ Parquet files and Arrow's files give them alike, as record batches.
 
 import hashlib
 import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -17,13 +17,20 @@ import pyarrow as pa
 
 from pipeline.arrays.nested import python_values
 from pipeline.arrays.parquet import is_list, is_text
-from pipeline.dataset.cells import NUMBER, TEXT_FIELDS, TOKENS, Text, text_field, texts_of
-from pipeline.dataset.columns import CAPTION_COLUMNS, SPLIT_COLUMNS
-from pipeline.dataset.extracted import ExtractedImages
-from pipeline.dataset.locate import IMAGE_ENDINGS
+from pipeline.dataset.cells import (
+    CAPTION_COLUMNS,
+    NUMBER,
+    SPLIT_COLUMNS,
+    TEXT_FIELDS,
+    TOKENS,
+    Text,
+    caption_columns,
+    first_of,
+    texts_of,
+)
+from pipeline.dataset.folder import IMAGE_ENDINGS
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.shards import (
-    NO_IMAGE,
     Caption,
     Gathered,
     Shard,
@@ -33,7 +40,7 @@ from pipeline.dataset.shards import (
     require_splits,
 )
 from pipeline.dataset.source import Options, Source
-from pipeline.dataset.splits import split_named
+from pipeline.dataset.splits import RESTVAL, split_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems
 
@@ -44,7 +51,6 @@ CAPTION_NAMES = (*CAPTION_COLUMNS, LINES, "json", "alt")
 FIELDS = (*TEXT_FIELDS, TOKENS, NUMBER)  # of records of captions that are read
 BATCH_BYTES = 1 << 23  # of rows that are Python's values at a time
 DIGITS = 12  # of a digest in a name
-RESTVAL = "restval"  # Karpathy's rest of MS-COCO's validation images
 
 ReadSchema = Callable[[Path], pa.Schema]
 ReadBatches = Callable[[Path, Sequence[str]], Iterator[pa.RecordBatch]]
@@ -118,11 +124,9 @@ def read_row_shards(
         require_splits(raw, own)
     rows = RowImages(options.corpus, split)
 
-    def read_shard(
-        shard: Shard, folder: ExtractedImages, gathered: Gathered, config: CorpusConfig
-    ) -> None:
+    def read_shard(shard: Shard, gathered: Gathered) -> None:
         schema = schemas[shard] or form.read_schema(shard.path)
-        columns = find_columns(schema, config)
+        columns = find_columns(schema, options.corpus)
         if split is not None and split not in schema.names:
             raise WorkbenchError(
                 f"no column {split!r}, which says the split in other shards",
@@ -131,7 +135,7 @@ def read_row_shards(
         gathered.remarks += [one for one in columns.remarks if one not in gathered.remarks]
         columns = replace(columns, split=split)
         for number, row in enumerate(read_rows(form, shard.path, columns)):
-            rows.add(shard, number, row, folder=folder, gathered=gathered)
+            rows.add(shard, number, row, gathered)
         rows.raise_if_taken()
 
     source = read_shards(raw, out, options, shards=own, kind=form.kind, read_shard=read_shard)
@@ -156,33 +160,35 @@ def sight_of_rows(path: Path, form: RowFormat) -> Sight:
         return Sight.DAMAGED
     if not any(is_image(own.type) for own in schema):
         return Sight.OTHER
-    texts = [own.name for own in schema if is_text(own.type)]
-    return Sight.SHARD_WITH_SPLITS if _in_order(texts, SPLIT_COLUMNS) else Sight.SHARD
+    return Sight.SHARD_WITH_SPLITS if _columns_for_splits(schema) else Sight.SHARD
 
 
-def _schemas(shards: Sequence[Shard], form: RowFormat) -> dict[Shard, pa.Schema | None]:
-    """The columns of every file; None for one that cannot be read: reading names it."""
-    schemas: dict[Shard, pa.Schema | None] = {}
+def _columns_for_splits(schema: pa.Schema) -> list[str]:
+    """The columns of texts that are called as if they said the split."""
+    return _in_order([own.name for own in schema if is_text(own.type)], SPLIT_COLUMNS)
+
+
+def _schemas(shards: Sequence[Shard], form: RowFormat) -> dict[Shard, pa.Schema]:
+    """The columns of every file; none for one that cannot be read: reading names it."""
+    schemas = dict.fromkeys(shards, pa.schema([]))
     for shard in shards:
-        try:
+        with suppress(WorkbenchError):
             require_content(shard.path)
             schemas[shard] = form.read_schema(shard.path)
-        except WorkbenchError:
-            schemas[shard] = None
     return schemas
 
 
 def _with_images(
-    raw: Path, schemas: Mapping[Shard, pa.Schema | None], ending: str, named: str | None
+    raw: Path, schemas: Mapping[Shard, pa.Schema], ending: str, named: str | None
 ) -> tuple[list[Shard], list[str]]:
     """The files with a column of images, or all where none has any: reading says what they have.
     Those that cannot be read stay, too. And a line about the others."""
-    without = []
-    for shard, schema in schemas.items():
-        columns = [] if schema is None else list(schema)
-        has_images = any(is_image(own.type) and named in (None, own.name) for own in columns)
-        if schema is not None and not has_images:
-            without.append(shard)
+    without = [
+        shard
+        for shard, schema in schemas.items()
+        if schema.names
+        and not any(is_image(own.type) and named in (None, own.name) for own in schema)
+    ]
     own = [shard for shard in schemas if shard not in without]
     if not own or not without:
         return list(schemas), []
@@ -192,13 +198,11 @@ def _with_images(
 
 
 def _split_column(
-    shards: Sequence[Shard], schemas: Mapping[Shard, pa.Schema | None], form: RowFormat
+    shards: Sequence[Shard], schemas: Mapping[Shard, pa.Schema], form: RowFormat
 ) -> str | None:
     """The column that says the split, by its name and by its first value; None for none."""
     for shard in shards:
-        schema = schemas[shard]
-        texts = [] if schema is None else [own.name for own in schema if is_text(own.type)]
-        for name in _in_order(texts, SPLIT_COLUMNS):
+        for name in _columns_for_splits(schemas[shard]):
             value = _first_text(shard.path, name, form)
             if split_named(value) or value.strip().lower() == RESTVAL:
                 return name
@@ -208,13 +212,11 @@ def _split_column(
 def _first_text(path: Path, name: str, form: RowFormat) -> str:
     """The first text of a column that is not empty; empty where there is none, or where the file is
     damaged: reading names it."""
-    try:
+    with suppress(WorkbenchError):
         for batch in form.read_batches(path, [name]):
             for value in python_values(batch.column(0)):
                 if value:
                     return str(value)
-    except WorkbenchError:
-        pass
     return ""
 
 
@@ -291,7 +293,7 @@ def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
         )
     texts = [own.name for own in schema if is_caption(own.type) and own.name != chosen[0]]
     wanted = CAPTION_NAMES if config.caption_field is None else (config.caption_field,)
-    finds = [own for own in (_named(texts, name) for name in wanted) if own]
+    finds = caption_columns(tuple(texts), wanted)
     if not finds:
         raise WorkbenchError(
             f"no column {' or '.join(wanted)} of text or lists of text: {columns}; "
@@ -310,16 +312,6 @@ def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
                 f"{others}"
             )
     return Columns(chosen[0], tuple(finds[0]), remarks=tuple(remarks))
-
-
-def _named(columns: Sequence[str], name: str) -> list[str]:
-    """The column of a name, or its numbered ones, in their order in the file."""
-    numbered = re.compile(re.escape(name.lower()) + r"[ _.-]?\d+")
-    return (
-        [column for column in columns if column == name]
-        or [column for column in columns if column.lower() == name.lower()][:1]
-        or [column for column in columns if numbered.fullmatch(column.lower())]
-    )
 
 
 def _in_order(columns: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -349,10 +341,7 @@ def is_caption(kind: pa.DataType) -> bool:
     if not pa.types.is_struct(kind):
         return is_text(kind)
     fields = {field.name: field.type for field in kind}
-    name = text_field(fields)
-    if name is None:
-        return False
-    own = fields[name]
+    own = fields.get(first_of(fields, TEXT_FIELDS) or "", pa.null())
     return is_text(own.value_type if is_list(own) else own)
 
 
@@ -361,35 +350,29 @@ class RowImages:
 
     A name stands for one image as long as its bytes are the same: Hugging Face keeps the last part
     of a path alone, so that different images can have one name.
+
+    Args:
+        config: corpus.restval.
+        split: the column that says the split, None where the files' names do.
     """
 
     def __init__(self, config: CorpusConfig, split: str | None) -> None:
-        """Begin without any row.
-
-        Args:
-            config: corpus.restval.
-            split: the column that says the split, None where the files' names do.
-        """
         self.restval = config.restval
         self.split = split
+        self.ids: dict[tuple[str, bytes], str] = {}  # by name and digest
         self.digests: dict[str, bytes] = {}  # of the first image of every name
-        self.others: dict[tuple[str, bytes], str] = {}  # other images of a name: their ids
-        self.used: set[str] = set()
-        self.taken: dict[str, None] = {}
+        self.claims: Counter[str] = Counter()  # how many images would have an id
         self.dropped = 0
         self.unknown: Counter[str] = Counter()
 
-    def add(
-        self, shard: Shard, number: int, row: Row, folder: ExtractedImages, gathered: Gathered
-    ) -> None:
+    def add(self, shard: Shard, number: int, row: Row, gathered: Gathered) -> None:
         """Add a row: write its image unless it is there, and note its captions.
 
         Args:
             shard: the file of the row.
             number: of the row, from 0.
             row: the row.
-            folder: where the image goes.
-            gathered: where image and captions are noted.
+            gathered: where the image goes, and image and captions are noted.
         """
         split = shard.split
         if self.split is not None:
@@ -406,16 +389,11 @@ class RowImages:
         name = name if split is None else f"{split}/{name}"
         image_id = self._identify(name, digest, gathered)
         if image_id not in gathered.images:
-            gathered.images[image_id] = split
-            if row.data is not None:
-                data = io.BytesIO(row.data)
-                fault = folder.write(image_id, len(row.data), data, digest)
-            else:
-                fault = NO_IMAGE
-                if row.name:
-                    gathered.paths[image_id] = row.name
-            if fault:
-                gathered.faults[image_id] = fault
+            if row.data is None and row.name:
+                gathered.paths[image_id] = row.name
+            data = row.data or b""
+            stream = None if row.data is None else io.BytesIO(data)
+            gathered.add_image(image_id, split, stream, size=len(data), digest=digest)
         gathered.captions += [
             Caption(image_id, text.text, tokens=text.tokens, own_id=text.number)
             for text in row.texts
@@ -423,34 +401,26 @@ class RowImages:
 
     def _identify(self, name: str, digest: bytes, gathered: Gathered) -> str:
         """The id of an image, the same for the same name and digest."""
-        first = self.digests.get(name)
-        if first == digest:
-            return name
-        if first is None:
-            self.digests[name] = digest
-            self._claim(name)
-            return name
-        known = self.others.get((name, digest))
+        known = self.ids.get((name, digest))
         if known is not None:
             return known
-        if name not in gathered.renamed:
-            gathered.renamed[name] = _with_digest(name, first)
-            self._claim(gathered.renamed[name])
-        own = _with_digest(name, digest)
-        self._claim(own)
-        self.others[name, digest] = own
+        own = name
+        first = self.digests.setdefault(name, digest)
+        if first != digest:
+            own = _with_digest(name, digest)
+            if name not in gathered.renamed:
+                gathered.renamed[name] = _with_digest(name, first)
+                self.claims[gathered.renamed[name]] += 1
+        self.claims[own] += 1
+        self.ids[name, digest] = own
         return own
 
-    def _claim(self, image_id: str) -> None:
-        """Note an id that another image has: its name looks like one with a digest."""
-        if image_id in self.used:
-            self.taken[image_id] = None
-        self.used.add(image_id)
-
     def raise_if_taken(self) -> None:
-        """Raise WorkbenchError for ids that several images would have."""
+        """Raise WorkbenchError for ids that several images would have: a name looks like one with a
+        digest."""
+        taken = (ascii(image_id) for image_id, number in self.claims.items() if number > 1)
         problems = Problems("its rows")
-        problems.add("paths of more than one image", map(ascii, self.taken))
+        problems.add("paths of more than one image", taken)
         problems.raise_if_any()
 
     def remarks(self) -> list[str]:

@@ -1,29 +1,40 @@
-"""What readers of shards share: which files there are, which split each is of, and the tables."""
+"""What readers of shards share: which files there are, their images on disk, and the tables.
 
+A shard is a file that holds images and their captions. `find_shards` lists them; `read_shards` has
+a reader add one after the other to a `Gathered`, which writes every image once, as it was, into the
+folder of the corpus, and makes the source of all.
+"""
+
+import hashlib
 import os
 import shlex
-from collections import Counter
-from collections.abc import Callable, Sequence
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import pandas as pd
 
-from pipeline.dataset.equal import in_one_split, joined_groups
-from pipeline.dataset.extracted import ExtractedImages
+from pipeline.dataset.annotations import numbered
 from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.locate import is_among, locate_images, stems_of
-from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.locate import is_among, locate_images
 from pipeline.dataset.recognise import Found
-from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
-from pipeline.dataset.splits import settled_splits, split_in_path
+from pipeline.dataset.source import Options, Source, find_in_raw, list_raw
+from pipeline.dataset.splits import in_one_split, joined_groups, settled_splits, split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import STAND_INS, kind_of, way_out
 from pipeline.runtime.process import Progress, say
-from pipeline.runtime.text import Problems, is_plain
+from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 
+FOLDER = "images"  # in the folder of the corpus
+CHUNK = 1 << 20  # bytes copied at a time
+# The most that an image of a size in pixels can need: four channels of 16 bits, and its metadata.
+BYTES_PER_PIXEL = 8
+METADATA = 1 << 20
 LOOKED_AT = 10  # files of a folder, to see what they are
 DAMAGED = "mend these shards, or download them again"
 NO_IMAGE = "no image in the shard"
@@ -47,16 +58,130 @@ class Caption(NamedTuple):
     own_id: str = ""
 
 
-@dataclass
-class Gathered:
-    """What has been read of the shards so far, in their order; the images' bytes are on disk.
+class ExtractedImages:
+    """The folder `images` in the corpus, which must be new: nothing is written over.
 
-    images: the split of every image. faults: why an image cannot be used. captions: in their
-    order. paths: of images without bytes, the files that the shards name. renamed: images that
-    get another id because others have their name. others: members that were not read, by ending.
-    remarks: lines for the user.
+    Args:
+        out: the folder of the corpus.
+        max_megapixels: corpus.max_megapixels; it bounds an image's bytes before any is copied.
+        keep: whether images are written; False: they are read and compared alone.
+
+    Raises:
+        WorkbenchError: the folder is there already.
     """
 
+    def __init__(self, out: Path, max_megapixels: float, keep: bool = True) -> None:
+        self.root = out / FOLDER
+        self.max_bytes = int(max_megapixels * 1e6) * BYTES_PER_PIXEL + METADATA
+        self.keep = keep
+        self._digests: dict[str, bytes] = {}  # SHA-256 of every image that is not empty
+        self._folders: set[Path] = set()  # those that are there
+        if not keep:
+            return
+        try:
+            self.root.mkdir(parents=True)
+        except FileExistsError:
+            raise WorkbenchError(
+                f"{self.root}: is there already", "remove it, or run: dvc repro prepare_corpus"
+            ) from None
+
+    def write(self, image_id: str, size: int, stream: BinaryIO, digest: bytes | None = None) -> str:
+        """Copy an image from a stream to its file.
+
+        Args:
+            image_id: the file's path inside the folder. A name that leads out of it is not
+                written: the check of all ids refuses it.
+            size: how many bytes of the stream are the image.
+            stream: where they are.
+            digest: their SHA-256 where it is known already.
+
+        Returns:
+            What is wrong with the image, "" for nothing.
+        """
+        if not is_inside(image_id) or not is_text(image_id):
+            return "a name that leads out of the image folder"
+        if size > self.max_bytes:
+            return f"{size:,} bytes, allowed are {self.max_bytes:,} for corpus.max_megapixels"
+        if digest is None or self.keep:
+            hashed = hashlib.sha256()
+            try:
+                with self._target(image_id) as write:
+                    for start in range(0, size, CHUNK):
+                        chunk = stream.read(min(CHUNK, size - start))
+                        write(chunk)
+                        if digest is None:
+                            hashed.update(chunk)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                return "its file would lie where another image's does"
+            digest = digest or hashed.digest()
+        if size:
+            self._digests[image_id] = digest
+        return ""
+
+    @contextmanager
+    def _target(self, image_id: str) -> Iterator[Callable[[bytes], object]]:
+        """What takes an image's bytes: its new file, or nothing where none is kept."""
+        if not self.keep:
+            yield len
+            return
+        path = self.root / image_id
+        if path.parent not in self._folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._folders.add(path.parent)
+        with open(path, "xb") as target:
+            yield target.write
+
+    def copies(self) -> list[list[str]]:
+        """The images of every photograph that was written more than once, byte for byte."""
+        images: dict[bytes, list[str]] = defaultdict(list)
+        for image_id, digest in self._digests.items():
+            images[digest].append(image_id)
+        return [own for own in images.values() if len(own) > 1]
+
+    def rename(self, image_id: str, new: str) -> None:
+        """Give an image another id.
+
+        Args:
+            image_id: the id that it has.
+            new: one in the same folder that is no image's yet.
+        """
+        if image_id in self._digests:
+            self._digests[new] = self._digests.pop(image_id)
+        if self.keep and is_inside(image_id) and (self.root / image_id).is_file():
+            (self.root / image_id).rename(self.root / new)
+
+    def remove(self, image_ids: Iterable[str]) -> None:
+        """Remove the files of images that the corpus leaves out."""
+        for image_id in image_ids:
+            self._digests.pop(image_id, None)
+            if self.keep and is_inside(image_id):
+                (self.root / image_id).unlink(missing_ok=True)
+
+
+@contextmanager
+def removed_on_error(out: Path) -> Iterator[None]:
+    """Remove a new folder of images when an exception ends the reading."""
+    root = out / FOLDER
+    existed = root.exists()
+    try:
+        yield
+    except BaseException:
+        if not existed:
+            shutil.rmtree(root, ignore_errors=True)  # the error that is under way says more
+        raise
+
+
+@dataclass
+class Gathered:
+    """What has been read of the shards so far, in their order.
+
+    folder: the images' bytes, on disk. images: the split of every image. faults: why an image
+    cannot be used. captions: in their order. paths: of images without bytes, the files that the
+    shards name. renamed: images that get another id because others have their name. others: members
+    that were not read, by ending. remarks: lines for the user.
+    """
+
+    folder: ExtractedImages
     images: dict[str, str | None] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
     captions: list[Caption] = field(default_factory=list)
@@ -65,8 +190,78 @@ class Gathered:
     others: Counter[str] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
 
+    def add_image(
+        self,
+        image_id: str,
+        split: str | None,
+        stream: BinaryIO | None,
+        size: int = 0,
+        digest: bytes | None = None,
+    ) -> None:
+        """Note an image, and write its bytes.
 
-ReadShard = Callable[[Shard, ExtractedImages, Gathered, CorpusConfig], None]
+        Args:
+            image_id: the file's path inside the folder.
+            split: the one that the files name, None for none.
+            stream: where its bytes are; None where the shard has none of it.
+            size: how many bytes of the stream are the image.
+            digest: their SHA-256 where it is known already.
+        """
+        self.images[image_id] = split
+        fault = NO_IMAGE
+        if stream is not None:
+            fault = self.folder.write(image_id, size, stream, digest)
+        if fault:
+            self.faults[image_id] = fault
+
+    def rename(self) -> None:
+        """Give images whose names repeat their other ids, everywhere."""
+        renamed = self.renamed
+        if not renamed:
+            return
+        for image, new in renamed.items():
+            self.folder.rename(image, new)
+        self.images = {renamed.get(image, image): own for image, own in self.images.items()}
+        self.faults = {renamed.get(image, image): own for image, own in self.faults.items()}
+        self.paths = {renamed.get(image, image): own for image, own in self.paths.items()}
+        self.captions = [
+            caption._replace(image_id=renamed.get(caption.image_id, caption.image_id))
+            for caption in self.captions
+        ]
+        shown = listing((f"{old} is {new}" for old, new in renamed.items()), 2)
+        self.remarks.append(
+            f"different images with one name: {counted(len(renamed), 'name')}; a part of the "
+            f"digest tells their images apart: {shown}"
+        )
+
+    def bring_files(self, raw: Path, options: Options) -> None:
+        """Copy the images that shards name by a path alone, where they lie below the user's folder.
+
+        Args:
+            raw: the user's folder.
+            options: corpus.images.
+
+        Raises:
+            WorkbenchError: several folders hold them, or two paths lead to one file.
+        """
+        if not self.paths:
+            return
+        below = list_raw(raw, options)
+        wanted = {image: path for image, path in self.paths.items() if is_among(path, below.stems)}
+        for image, path in self.paths.items():
+            self.faults[image] = f"{NO_IMAGE}, and no file of its name below raw: {path!a}"
+        if not wanted:
+            return
+        located = locate_images(below, options.corpus.images, list(dict.fromkeys(wanted.values())))
+        for image, path in wanted.items():
+            file = located.root / located.path(path)
+            if file.is_file():
+                with open(file, "rb") as stream:
+                    self.faults[image] = self.folder.write(image, file.stat().st_size, stream)
+        self.remarks += located.remarks
+
+
+ReadShard = Callable[[Shard, Gathered], None]
 
 
 def read_shards(
@@ -95,58 +290,47 @@ def read_shards(
             any of them; splits that cannot be drawn.
     """
     folder = ExtractedImages(out, options.corpus.max_megapixels, keep=not options.look)
-    gathered = Gathered()
-    _read_all(
-        raw=raw,
-        options=options,
-        shards=shards,
-        kind=kind,
-        read_shard=read_shard,
-        folder=folder,
-        gathered=gathered,
-    )
+    gathered = Gathered(folder)
+    _read_all(raw, shards, kind, lambda shard: read_shard(shard, gathered))
     kinds = listing(f"{number:,} {kind}" for kind, number in sorted(gathered.others.items()))
+    others = f"; other members: {kinds}" if kinds else ""
     if not gathered.images:
         raise WorkbenchError(
-            f"{raw}: no images in {len(shards):,} shards"
-            + (f"; other members: {kinds}" if kinds else ""),
+            f"{raw}: no images in {len(shards):,} shards{others}",
             "name the ending or column of the images with corpus.image_field" if kinds else "",
         )
     if not gathered.captions:
         raise WorkbenchError(
             f"{raw}: no captions in {len(shards):,} shards with "
-            f"{counted(len(gathered.images), 'image')}"
-            + (f"; other members: {kinds}" if kinds else ""),
+            f"{counted(len(gathered.images), 'image')}{others}",
             "name the ending, key or column of the captions with corpus.caption_field",
         )
-    _rename(folder, gathered)
-    remarks = [*gathered.remarks, *_bring_files(raw, options, folder=folder, gathered=gathered)]
+    gathered.rename()
+    gathered.bring_files(raw, options)
     if kinds:
-        remarks.append(f"left out, members of other kinds: {kinds}")
+        gathered.remarks.append(f"left out, members of other kinds: {kinds}")
     copies = in_one_split(folder.copies(), gathered.images)
     groups, equal = joined_groups({image: image for image in gathered.images}, copies)
     splits, drawn = settled_splits(gathered.images, options, groups)
     folder.remove(image for image in gathered.images if image not in splits)
-    rows = [
-        (image, split, groups[image], gathered.faults.get(image, ""))
-        for image, split in splits.items()
-    ]
+    images = pd.DataFrame(
+        {
+            "image_id": list(splits),
+            "split": list(splits.values()),
+            "group": [groups[image] for image in splits],
+            "fault": [gathered.faults.get(image, "") for image in splits],
+        }
+    )
     return Source(
         root=folder.root,
-        images=pd.DataFrame(rows, columns=["image_id", "split", "group", "fault"]),
+        images=images,
         captions=caption_table([one for one in gathered.captions if one.image_id in splits]),
-        remarks=(*remarks, *equal, *drawn),
+        remarks=(*gathered.remarks, *equal, *drawn),
     )
 
 
 def _read_all(
-    raw: Path,
-    options: Options,
-    shards: Sequence[Shard],
-    kind: str,
-    read_shard: ReadShard,
-    folder: ExtractedImages,
-    gathered: Gathered,
+    raw: Path, shards: Sequence[Shard], kind: str, read_shard: Callable[[Shard], None]
 ) -> None:
     """Read all shards; WorkbenchError with those that cannot be read."""
     damaged: dict[str, list[str]] = {}  # by what is wrong
@@ -155,7 +339,7 @@ def _read_all(
         for shard in shards:
             try:
                 require_content(shard.path)
-                read_shard(shard, folder, gathered, options.corpus)
+                read_shard(shard)
             except WorkbenchError as fault:
                 is_there = shard.path.exists()
                 error = (_misplaced(shard.path, kind) if is_there else None) or fault
@@ -181,20 +365,13 @@ def caption_table(captions: Sequence[Caption]) -> pd.DataFrame:
     Returns:
         Columns caption_id, image_id, text and, where a caption has any, tokens.
     """
-    if all(caption.own_id and is_plain(caption.own_id) for caption in captions):
-        unique = list(dict.fromkeys(captions))
-        ids = [caption.own_id for caption in unique]
-        if len(set(ids)) == len(ids):
-            return _table(unique, ids)
-    numbers: Counter[str] = Counter()
-    ids = []
-    for caption in captions:
-        ids.append(f"{caption.image_id}#{numbers[caption.image_id]}")
-        numbers[caption.image_id] += 1
-    return _table(captions, ids)
-
-
-def _table(captions: Sequence[Caption], ids: Sequence[str]) -> pd.DataFrame:
+    have_ids = all(caption.own_id and is_plain(caption.own_id) for caption in captions)
+    unique = list(dict.fromkeys(captions)) if have_ids else []
+    ids = [caption.own_id for caption in unique]
+    if have_ids and len(set(ids)) == len(ids):
+        captions = unique
+    else:
+        ids = numbered(caption.image_id for caption in captions)
     table = pd.DataFrame(
         {
             "caption_id": ids,
@@ -205,52 +382,6 @@ def _table(captions: Sequence[Caption], ids: Sequence[str]) -> pd.DataFrame:
     if any(caption.tokens for caption in captions):
         table["tokens"] = [list(caption.tokens) for caption in captions]
     return table
-
-
-def _rename(folder: ExtractedImages, gathered: Gathered) -> None:
-    """Give images whose names repeat their other ids, everywhere."""
-    renamed = gathered.renamed
-    if not renamed:
-        return
-    for image, new in renamed.items():
-        folder.rename(image, new)
-    gathered.images = {renamed.get(image, image): own for image, own in gathered.images.items()}
-    gathered.faults = {renamed.get(image, image): own for image, own in gathered.faults.items()}
-    gathered.paths = {renamed.get(image, image): own for image, own in gathered.paths.items()}
-    gathered.captions = [
-        caption._replace(image_id=renamed.get(caption.image_id, caption.image_id))
-        for caption in gathered.captions
-    ]
-    shown = listing((f"{old} is {new}" for old, new in renamed.items()), 2)
-    gathered.remarks.append(
-        f"different images with one name: {counted(len(renamed), 'name')}; a part of the digest "
-        f"tells their images apart: {shown}"
-    )
-
-
-def _bring_files(
-    raw: Path, options: Options, folder: ExtractedImages, gathered: Gathered
-) -> list[str]:
-    """Copy the images that shards name by a path alone, where they lie below raw.
-
-    Returns:
-        Lines for the user about how they were found.
-    """
-    if not gathered.paths:
-        return []
-    stems = stems_of(list_folder(raw))
-    wanted = {image: path for image, path in gathered.paths.items() if is_among(path, stems)}
-    for image, path in gathered.paths.items():
-        gathered.faults[image] = f"{NO_IMAGE}, and no file of its name below raw: {path!a}"
-    if not wanted:
-        return []
-    located = locate_images(raw, options.corpus.images, list(dict.fromkeys(wanted.values())))
-    for image, path in wanted.items():
-        file = located.root / located.ids[path]
-        if file.is_file():
-            with open(file, "rb") as stream:
-                gathered.faults[image] = folder.write(image, file.stat().st_size, stream)
-    return list(located.remarks)
 
 
 def require_content(path: Path) -> None:
@@ -284,12 +415,12 @@ def _misplaced(path: Path, expected: str) -> WorkbenchError | None:
     return WorkbenchError(kind.title, way_out(kind, path))
 
 
-def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
+def find_shards(raw: Path, options: Options, ending: str) -> list[Shard]:
     """The shards of a folder, at any depth, hidden ones passed over.
 
     Args:
         raw: the user's folder.
-        name: corpus.annotations, a shard or a folder inside `raw`; None for all of it.
+        options: corpus.annotations, a shard or a folder inside `raw`; None for all of it.
         ending: of the files' names, such as `.tar`.
 
     Returns:
@@ -298,14 +429,15 @@ def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
     Raises:
         WorkbenchError: there are none.
     """
-    require_folder(raw)
-    source = raw if name is None else find_in_raw(raw, name, "corpus.annotations")
-    if source.is_file():
-        files = [source.relative_to(raw).as_posix()]
-    else:
+    folder = list_raw(raw, options)
+    source = raw
+    files = folder.matching(f"*{ending}")
+    if options.corpus.annotations is not None:
+        source = find_in_raw(raw, options.corpus.annotations, "corpus.annotations")
         inside = source.relative_to(raw).as_posix()
-        above = "" if inside == "." else f"{inside}/"
-        files = [above + file for file in list_folder(source).matching(f"*{ending}")]
+        files = [inside]
+        if not source.is_file():
+            files = [f"{inside}/{file}" for file in list_folder(source).matching(f"*{ending}")]
     if not files:
         raise WorkbenchError(
             f"{source}: no file {ending} in it", "set raw to the folder that holds the shards"
@@ -331,7 +463,15 @@ def _without_links_to_others(shards: Sequence[Shard]) -> list[Shard]:
 
 
 def require_splits(raw: Path, shards: Sequence[Shard]) -> None:
-    """Raise WorkbenchError where only some shards name a split."""
+    """Refuse shards of which only some name a split.
+
+    Args:
+        raw: the user's folder, for the message.
+        shards: all that are read.
+
+    Raises:
+        WorkbenchError: the names of those without a split.
+    """
     nameless = [shard.name for shard in shards if shard.split is None]
     if len(nameless) not in (0, len(shards)):
         problems = Problems(str(raw))

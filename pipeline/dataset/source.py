@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.dataset.folder import Folder, list_folder
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import is_inside
@@ -12,13 +13,19 @@ from pipeline.runtime.text import is_inside
 
 @dataclass(frozen=True)
 class Options:
-    """All that a reader may depend on: the parameters that its stage declares to DVC."""
+    """All that a reader may depend on: the parameters that its stage declares to DVC.
 
-    seed: int  # of splits that no file names; the scenes have their own in shapes
+    seed: of splits that no file names; the scenes have their own in shapes. workers: processes;
+    they never change the result. look: only look, so that images inside shards are not written.
+    folder: the files of `raw` where they have been listed already.
+    """
+
+    seed: int
     corpus: CorpusConfig
     shapes: ShapesConfig
-    workers: int = 1  # processes; never changes the result
-    look: bool = False  # only look: images inside shards are not written
+    workers: int = 1
+    look: bool = False
+    folder: Folder | None = None
 
 
 @dataclass(frozen=True)
@@ -41,16 +48,37 @@ class Source:
     positives: pd.DataFrame | None = None
 
 
-def require_folder(raw: Path) -> None:
-    if not raw.is_dir():
-        raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
+def list_raw(raw: Path, options: Options) -> Folder:
+    """The files below the user's folder.
+
+    Args:
+        raw: the folder.
+        options: they have the list where `auto` made it to choose the reader.
+
+    Raises:
+        WorkbenchError: `raw` is no folder, or has too many files.
+    """
+    return list_folder(raw) if options.folder is None else options.folder
 
 
-def find_in_raw(raw: Path, name: str, key: str) -> Path:
-    """The file or folder that `key` of params.yaml names inside `raw`; WorkbenchError for none."""
+def find_in_raw(raw: Path, name: str, key: str, is_folder: bool = False) -> Path:
+    """The file or folder that a setting names inside the user's folder.
+
+    Args:
+        raw: the user's folder.
+        name: its path inside `raw`, with slashes.
+        key: the setting in params.yaml, for messages, such as corpus.images.
+        is_folder: whether it must be a folder.
+
+    Raises:
+        WorkbenchError: the path leads out of `raw`, nothing is there, or it is a file where a
+            folder is needed.
+    """
     if not is_inside(name.rstrip("/")):
         raise WorkbenchError(f"{key} = {name!r}: must be a path inside raw = {str(raw)!r}")
     path = raw / name
     if not path.exists():
         raise WorkbenchError(f"{key} = {name!r}: no such file or folder in raw = {str(raw)!r}")
+    if is_folder and not path.is_dir():
+        raise WorkbenchError(f"{key} = {name!r}: not a folder", "name a folder in raw")
     return path

@@ -1,7 +1,7 @@
 """Tables of captions as people have them: any separator, columns in any order, several captions.
 
 A table is text with a line for each caption or image. Its first line names the columns
-(columns.py), or the lines themselves are of a known form: `name.jpg#0<TAB>text`, as Flickr8k and
+(cells.py), or the lines themselves are of a known form: `name.jpg#0<TAB>text`, as Flickr8k and
 Flickr30k were published, or an image's file and a caption. Fields are read as RFC 4180 says, so a
 quoted field may hold separators and line ends. Captions are often written without quotes around
 their commas: the rest of such a line is the caption, where the caption is the last column.
@@ -17,14 +17,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.dataset.cells import listed_texts
-from pipeline.dataset.columns import (
+from pipeline.dataset.cells import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
     SPLIT_COLUMNS,
+    caption_columns,
+    first_of,
+    listed_texts,
     plain_name,
 )
-from pipeline.dataset.locate import IMAGE_ENDINGS
+from pipeline.dataset.folder import IMAGE_ENDINGS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, read_text
 
@@ -38,9 +40,9 @@ _TOKEN_LINE = re.compile(
 )
 # One line of the published results.csv lacks its second bar: "2199200615.jpg| 4   A dog runs ...".
 _NUMBER_AND_TEXT = re.compile(r"(\d{1,9})\s+(\S.*)", re.DOTALL)
+_NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 _QUOTED_FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
 _SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
-_NUMBERED = re.compile(r"(?P<name>.*?)s?[ _.-]?\d{1,3}")
 
 
 @dataclass(frozen=True)
@@ -74,34 +76,47 @@ def find_form(text: str) -> Form | None:
         lines = lines[1:]
     if not lines:
         return None
-    forms = [form for separator in SEPARATORS if (form := _named_form(lines[0], separator))]
+    named = [_named_form(lines[0], separator) for separator in SEPARATORS]
+    forms = [form for form in named if form is not None]
     if forms:
         return max(forms, key=lambda form: form.width)
     whole = lines[:-1] if len(lines) > 1 else lines  # the last one may be cut
-    if all(_TOKEN_LINE.fullmatch(line) for line in whole):
-        described = "image#number TAB text"
-        return Form("", 3, 0, (2,), number=1, has_header=False, described=described)
-    return next((form for separator in SEPARATORS if (form := _bare_form(whole, separator))), None)
+    if all(_TOKEN_LINE.fullmatch(line.rstrip("\n")) for line in whole):
+        return Form(
+            separator="",
+            width=3,
+            image=0,
+            captions=(2,),
+            number=1,
+            has_header=False,
+            described="image#number TAB text",
+        )
+    bare = [_bare_form(whole, separator) for separator in SEPARATORS]
+    return next((form for form in bare if form is not None), None)
 
 
 def _named_form(header: str, separator: str) -> Form | None:
     """The form of a table whose first line names an image and a caption."""
     names = [plain_name(name) for name in header.split(separator)]
-    image = _first_place(names, IMAGE_COLUMNS)
-    if len(names) < 2 or image is None:
-        return None
-    captions = caption_places(names, image)
-    if not captions:
+    image = _place_of(names, IMAGE_COLUMNS)
+    captions = caption_columns(tuple(names))
+    if image is None or not captions:
         return None
     return Form(
         separator=separator,
         width=len(names),
         image=image,
-        captions=captions,
-        split=_first_place(names, SPLIT_COLUMNS),
-        number=_first_place(names, NUMBER_COLUMNS),
+        captions=tuple(names.index(name) for name in captions[0]),
+        split=_place_of(names, SPLIT_COLUMNS),
+        number=_place_of(names, NUMBER_COLUMNS),
         described=repr(header.strip()[:80]),
     )
+
+
+def _place_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
+    """The place of the first of some columns that is there."""
+    name = first_of(names, wanted)
+    return None if name is None else names.index(name)
 
 
 def _bare_form(lines: Sequence[str], separator: str) -> Form | None:
@@ -112,48 +127,26 @@ def _bare_form(lines: Sequence[str], separator: str) -> Form | None:
         if not (found and is_image and text.strip()):
             return None
     described = f"image{separator}caption, without a header".replace("\t", " TAB ")
-    return Form(separator, 2, 0, (1,), has_header=False, described=described)
+    return Form(
+        separator=separator,
+        width=2,
+        image=0,
+        captions=(1,),
+        has_header=False,
+        described=described,
+    )
 
 
-def _first_place(names: Sequence[str], wanted: Iterable[str]) -> int | None:
-    """The place of the first of some names that is there."""
-    return next((names.index(name) for name in wanted if name in names), None)
-
-
-def caption_places(names: Sequence[str], image: int | None = None) -> tuple[int, ...]:
-    """Which columns of a table, or keys of a record, hold captions.
-
-    Args:
-        names: of the columns, in lower case.
-        image: the place of the column of images, which is none of captions.
-
-    Returns:
-        The place of the column that is called like a caption, or the places of all that are called
-        so with a number (`caption_0`, `caption_1`); empty for none.
-    """
-    for wanted in CAPTION_COLUMNS:
-        if wanted in names and names.index(wanted) != image:
-            return (names.index(wanted),)
-        matches = [(place, _NUMBERED.fullmatch(name)) for place, name in enumerate(names)]
-        numbered = [
-            place for place, match in matches if match and match["name"] == wanted.removesuffix("s")
-        ]
-        if numbered:
-            return tuple(numbered)
-    return ()
-
-
-def first_images(text: str) -> list[str]:
-    """The images of the first rows of a table; none where it is no table.
+def first_images(text: str) -> list[str] | None:
+    """The images of the first rows of a table; None where it is no table.
 
     Args:
         text: the beginning of a file.
     """
     form = find_form(text)
     if form is None:
-        return []
-    fields = _fields(text, form) if form.separator else _token_fields(text)
-    rows = islice(fields, LINES_LOOKED_AT)
+        return None
+    rows = islice(_rows(text, form), LINES_LOOKED_AT)
     return [cells[form.image].strip() for _, cells in rows if len(cells) == form.width]
 
 
@@ -181,141 +174,78 @@ def read_captions(path: Path) -> pd.DataFrame:
             ", nor an image's file and a caption",
             "write a first line that names the columns, such as image,caption",
         )
-    cells = quick_cells(text, form)
-    if cells is None or not _are_sound(cells, form).all():
-        cells = exact_cells(text, form)
-    sound = _are_sound(cells, form)
+    rows = list(_rows(text, form))
     problems = Problems(str(path))
-    problems.add(f"lines not of the form {form.described}, numbers", cells.index[~sound])
+    faulty = (line for line, cells in rows if not _is_sound(cells, form))
+    problems.add(f"lines not of the form {form.described}, numbers", faulty)
     quotes = ", or put quotes around fields that hold a separator" if form.separator else ""
     problems.raise_if_any(f"mend these lines{quotes}")
-    return _captions_in(cells, form)
+    return _captions_in([cells for _, cells in rows], form)
 
 
-def quick_cells(text: str, form: Form) -> pd.DataFrame | None:
-    """The cells of a table as pandas reads them, or None where its quotes need a closer look.
-
-    Args:
-        text: the whole table.
-        form: that of the table.
-
-    Returns:
-        A column of texts for each field, by its place; a missing field is not a text.
-    """
-    if not form.separator or "\0" in text or text.count("\r") != text.count("\r\n"):
-        return None
-    if not _quotes_are_around_fields(text, form.separator):
-        return None
-    lines = _lines(text[: 1 << 20])
-    first = _first_row(lines, form)
-    plain = text.replace("\r\n", "\n")
-    body = plain[sum(len(line) + 1 for line in lines[:first]) :]
-    header = form.separator.join(f"c{place}" for place in range(form.width))
-    try:
-        rows = csv.reader(io.StringIO(body), delimiter=form.separator, skipinitialspace=True)
-        if len(next(filter(None, rows), [])) != form.width:
-            return None  # pandas would take a longer first row for an index
-        cells = pd.read_csv(
-            io.StringIO(f"{header}\n{body}"),
-            sep=form.separator,
-            dtype=str,
-            keep_default_na=False,
-            skipinitialspace=True,
-            engine="c",
-        )
-    except (ValueError, OverflowError, csv.Error):  # ParserError is a ValueError
-        return None
-    cells.columns = pd.RangeIndex(form.width)
-    for place in range(form.width):
-        over_lines = cells[place].str.contains("\n", regex=False).fillna(False)
-        for cell in cells[place][over_lines]:
-            if _begins_rows(cell.split("\n")[1:], form):
-                return None
-    return cells
+def _is_sound(cells: Sequence[str], form: Form) -> bool:
+    """Whether a row of a table has all its fields, an image, and a number where it should."""
+    if len(cells) != form.width or not cells[form.image].strip():
+        return False
+    return form.number is None or _NUMBER.fullmatch(cells[form.number]) is not None
 
 
-def _quotes_are_around_fields(text: str, separator: str) -> bool:
-    """Whether each quote of a text begins or ends a field, or is doubled inside one."""
-    ends = (f'{separator}"', '\\n"', f'"{separator}', '"\n', '"\r\n')
-    if text.count('"') == sum(map(text.count, ends)) and '""' not in text:
-        return True  # counted, which is quicker than to look at each
-    beside = re.escape(separator)
-    return not re.search(rf'(?<![{beside}\n" ])"(?![{beside}\r\n"])', text)
-
-
-def exact_cells(text: str, form: Form) -> pd.DataFrame:
-    """The cells of a table, row by row, with lines that only people can read.
-
-    Args:
-        text: the whole table.
-        form: that of the table.
-
-    Returns:
-        As `quick_cells`; the index is the number of the line in which a row begins, from 1.
-    """
-    fields = list(_fields(text, form) if form.separator else _token_fields(text))
-    rows = [cells if len(cells) == form.width else [None] * form.width for _, cells in fields]
-    lines = [line for line, _ in fields]
-    return pd.DataFrame(rows, index=lines, columns=range(form.width), dtype=object)
-
-
-def _are_sound(cells: pd.DataFrame, form: Form) -> "pd.Series[bool]":
-    """Whether each row of a table has all its fields, an image, and a number where it should."""
-    sound = cells.notna().all(axis=1)
-    images = cells[form.image].where(sound, "").astype(str).str.strip()
-    sound &= images != ""
-    if form.number is not None:
-        numbers = cells[form.number].where(sound, "0").astype(str).str.strip()
-        sound &= numbers.str.fullmatch(r"[0-9]{1,9}")
-    return sound
-
-
-def _captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
+def _captions_in(rows: Sequence[Sequence[str]], form: Form) -> pd.DataFrame:
     """The captions of sound rows, as `read_captions` returns them."""
-    columns = [cells[place].astype(str).str.strip() for place in form.captions]
-    split = "" if form.split is None else cells[form.split].str.strip().to_numpy()
-    alone = len(form.captions) == 1
-    numbers = pd.Series(-1, index=cells.index)
-    if form.number is not None and alone:
-        numbers = cells[form.number].astype(str).str.strip().astype("int64")
-    rows = pd.DataFrame(
+    first = form.captions[0]
+    table = pd.DataFrame(
         {
-            "image": cells[form.image].astype(str).str.strip().to_numpy(),
-            "text": columns[0].to_numpy() if alone else list(zip(*columns, strict=True)),
-            "number": numbers.to_numpy(),
-            "split": split,
+            "image": [cells[form.image].strip() for cells in rows],
+            "text": [cells[first].strip() for cells in rows],
+            "number": -1,
+            "split": "",
         }
     )
-    if not alone:
-        rows = rows.explode("text", ignore_index=True)
-        rows = rows[rows["text"] != ""].reset_index(drop=True)
-    if _hold_lists(rows["text"].head(LINES_LOOKED_AT)):
-        rows["text"] = rows["text"].map(lambda cell: listed_texts(cell) or [cell])
-        rows["number"] = -1
-        rows = rows.explode("text", ignore_index=True)
-        rows["text"] = rows["text"].str.strip()
-    return rows
+    if form.number is not None and len(form.captions) == 1:
+        table["number"] = [int(cells[form.number]) for cells in rows]
+    if form.split is not None:
+        table["split"] = [cells[form.split].strip() for cells in rows]
+    if len(form.captions) > 1:
+        several = [[cells[place].strip() for place in form.captions] for cells in rows]
+        table["text"] = pd.Series(several, dtype=object)
+        table = table.explode("text", ignore_index=True)
+        table = table[table["text"] != ""].reset_index(drop=True)
+    filled = [cell for cell in table["text"].head(LINES_LOOKED_AT) if cell]
+    if filled and all(map(listed_texts, filled)):
+        several = [listed_texts(cell) or [cell] for cell in table["text"]]
+        table = table.assign(text=pd.Series(several, dtype=object), number=-1)
+        table = table.explode("text", ignore_index=True)
+        table["text"] = table["text"].str.strip()
+    return table
 
 
-def _token_fields(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number, image, number and caption of every line `name#0<TAB>text`; a line of another
-    form has one field alone."""
-    for line, content in enumerate(text.split("\n"), 1):
-        if content.strip():
-            match = _TOKEN_LINE.fullmatch(content.rstrip("\r"))
-            yield line, [content] if match is None else [*match.groups()]
+def _rows(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table below its header.
 
-
-def _fields(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of every row below the header, with quotes or without."""
+    Yields:
+        The number of the line in which a row begins, from 1, and its fields: as many as the table
+        has columns, or others where that cannot be.
+    """
     lines = _lines(text)
+    if not form.separator:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                match = _TOKEN_LINE.fullmatch(line.rstrip("\n"))
+                yield number, [line] if match is None else [*match.groups()]
+        return
     place = _first_row(lines, form)
     while place < len(lines):
+        following = islice(lines, place, None)
+        reader = csv.reader(following, delimiter=form.separator, skipinitialspace=True, strict=True)
+        start = place
         try:
-            for row, end in _quoted_rows(lines, place, form.separator):
-                if _begins_rows(lines[place + 1 : end], form):
+            for row in reader:
+                end = start + reader.line_num
+                if end - place > 1 and _begins_rows(lines[place + 1 : end], form):
                     raise csv.Error("a quote that is not closed in its own row")
-                if row:
+                if len(row) == form.width:
+                    yield place + 1, row
+                elif row:
                     yield place + 1, _fitted(row, lines[place:end], form)
                 place = end
         except csv.Error:
@@ -325,8 +255,8 @@ def _fields(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text, of any system, without their ends."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    """The lines of a text, of any system, with `\\n` at their ends."""
+    return io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n")).readlines()
 
 
 def _first_row(lines: Sequence[str], form: Form) -> int:
@@ -335,17 +265,6 @@ def _first_row(lines: Sequence[str], form: Form) -> int:
     if _SEPARATOR_LINE.fullmatch(lines[first].strip()):
         first += 1
     return first + 1 if form.has_header else first
-
-
-def _quoted_rows(
-    lines: Sequence[str], place: int, separator: str
-) -> Iterator[tuple[list[str], int]]:
-    """Fields of each row from a place on, and the place behind it; csv.Error for a quote that is
-    neither around a field nor doubled inside one."""
-    following = (f"{line}\n" for line in islice(lines, place, None))
-    reader = csv.reader(following, delimiter=separator, skipinitialspace=True, strict=True)
-    for row in reader:
-        yield row, place + reader.line_num
 
 
 def _begins_rows(lines: Sequence[str], form: Form) -> bool:
@@ -363,7 +282,7 @@ def _begins_rows(lines: Sequence[str], form: Form) -> bool:
 def _unquoted(line: str, form: Form) -> list[str]:
     """The fields of a line whose last field may hold separators and quotes of its own."""
     cells: list[str] = []
-    rest = line
+    rest = line.rstrip("\n")
     for _ in range(form.width - 1):
         quoted = _QUOTED_FIELD.match(rest)
         if quoted is not None and rest[quoted.end() :].startswith(form.separator):
@@ -405,9 +324,3 @@ def _fitted(cells: list[str], lines: Sequence[str], form: Form) -> list[str]:
     if needed < len(cells) < form.width:
         return cells + [""] * (form.width - len(cells))
     return cells
-
-
-def _hold_lists(cells: Iterable[str]) -> bool:
-    """Whether cells of captions are lists of texts: then all that hold anything are."""
-    filled = [cell for cell in cells if cell]
-    return bool(filled) and all(map(listed_texts, filled))

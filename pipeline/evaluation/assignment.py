@@ -7,22 +7,32 @@ has is part of the truth to be found: both take the same number, M / N of N imag
 import math
 
 import numpy as np
-import torch
 from scipy.optimize import linear_sum_assignment
 
-from pipeline.evaluation.reductions import CAPTIONS, IMAGES, log_sum_exp
+from pipeline.evaluation.criterion import CAPTIONS, IMAGES, log_sum_exp
+from pipeline.evaluation.scores import Scores
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.tiles import Tiles
 
 # Pairs after expansion; 1,000 x 5,000 with five captions each are 25 million and take seconds.
 PAIR_LIMIT = 50_000_000
 
 
-def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """u (N,), v (M,), float32: the plan exp(beta s(i, t) + u(i) + v(t)) of scores (N, M) gives
-    every image the mass 1/N and every caption 1/M, exactly, as v is swept last (Cuturi 2013)."""
+def potentials(scores: Scores, beta: float, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    """What makes scores a transport plan exp(beta s(i, t) + u(i) + v(t)) (Sinkhorn; Cuturi 2013).
+
+    Every image has the mass 1/N and every caption 1/M, exactly, as v is swept last.
+
+    Args:
+        scores: (N, M).
+        beta: inverse temperature, above 0.
+        iterations: sweeps, from 1.
+
+    Returns:
+        u (N,) and v (M,), float32.
+    """
     images, captions = scores.shape
-    u, v = torch.zeros(images), torch.zeros(captions)
+    u: np.ndarray = np.zeros(images, np.float32)
+    v: np.ndarray = np.zeros(captions, np.float32)
     for _ in range(iterations):
         u = -log_sum_exp(scores, [CAPTIONS], beta, (None, v))[0] - math.log(images)
         v = -log_sum_exp(scores, [IMAGES], beta, (u, None))[0] - math.log(captions)
@@ -30,8 +40,16 @@ def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tenso
 
 
 def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
-    """Scores (N, M) with a query's assigned items first, each part in order of scores. Equals of an
-    assigned item are lifted with it: the choice among equals lifts none above others."""
+    """Scores with a query's assigned items first, each part in order of scores. Equals of an
+    assigned item are lifted with it: the choice among equals lifts none above others.
+
+    Args:
+        scores: (N, M).
+        queries: the axis of the queries, IMAGES or CAPTIONS.
+
+    Returns:
+        A new matrix (N, M).
+    """
     image, caption = assignment(scores)
     result = scores.copy()
     query, item = (image, caption) if queries == IMAGES else (caption, image)

@@ -13,14 +13,14 @@ from pipeline.evaluation.figures import (
     RECALLS,
     Measured,
     average,
-    joined,
+    concatenated,
     plain_rows,
     rounded,
     summarise,
     summary_of,
 )
-from pipeline.evaluation.row import Metric
-from pipeline.scores.ranking import DIRECTIONS, Direction
+from pipeline.evaluation.metrics import Metric
+from pipeline.evaluation.truth import DIRECTIONS, Direction
 
 CELLS = 1 << 22  # weights held at once: 32 MB of float64
 
@@ -52,7 +52,7 @@ def summarised(
             limits = bootstrap_intervals(folds, resamples, confidence, seed, metrics)
             intervals[name] = rounded(limits)
         measured[name] = {
-            way: joined([fold.measured[way] for fold in folds]).of(np.argsort(rows[way]))
+            way: concatenated([fold.measured[way] for fold in folds]).of(np.argsort(rows[way]))
             for way in DIRECTIONS
         }
     return figures, intervals, measured

@@ -1,4 +1,7 @@
-"""What retrieval metrics make of a set of queries: the figures of both directions."""
+"""What retrieval metrics make of scores: numbers of every query, and figures of both directions.
+
+`measure` gives the numbers, `summarise` the figures, `chance_level` those of random rankings.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,14 +11,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pipeline.evaluation.metrics import FILES
+from pipeline.evaluation.metrics import FILES, Better, Metric, survival_function
 from pipeline.evaluation.metrics.recall import recall
-from pipeline.evaluation.row import Better, Metric, beyond
+from pipeline.evaluation.ranks import RankRequest, ranked, request_of_groups
+from pipeline.evaluation.scores import Scores, checked_scores
+from pipeline.evaluation.truth import DIRECTIONS, Direction, Groups, Ranking, Relevance, group_codes
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint
-from pipeline.scores.groups import Groups, group_codes
-from pipeline.scores.positives import Relevance
-from pipeline.scores.ranking import DIRECTIONS, Direction
 
 RECALLS = ("r1", "r5", "r10")  # rsum is their sum, whatever other metrics there are
 
@@ -41,7 +43,7 @@ def all_rows() -> tuple[Metric, ...]:
 
 
 def plain_rows(recall_k: Iterable[int] = ()) -> tuple[Metric, ...]:
-    """All but the extended rows, and those of R@K for more K."""
+    """All but the extended rows, and those of R@K for more K (recall_k)."""
     rows = {row.name: row for row in all_rows() if not row.extended}
     rows |= {row.name: row for row in map(recall, set(recall_k)) if row.name not in rows}
     return tuple(sorted(rows.values(), key=lambda row: row.place))
@@ -54,8 +56,12 @@ def extended_rows() -> tuple[Metric, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What the Q queries of one direction reach: the rank of the best true item, (Q,) int64 from 1,
-    and by name of a metric its values, (Q,) float64."""
+    """What the Q queries of one direction reach.
+
+    Attributes:
+        ranks: (Q,) int64, of the best true item, from 1.
+        values: by name of a metric (Q,) float64.
+    """
 
     ranks: np.ndarray
     values: Mapping[str, np.ndarray]
@@ -66,7 +72,7 @@ class Measured:
         return Measured(self.ranks[queries], values)
 
 
-def joined(parts: Sequence[Measured]) -> Measured:
+def concatenated(parts: Sequence[Measured]) -> Measured:
     """What the queries of all parts reach, one part after the other."""
     return Measured(
         np.concatenate([part.ranks for part in parts]),
@@ -74,13 +80,67 @@ def joined(parts: Sequence[Measured]) -> Measured:
     )
 
 
+def measure(
+    scores: np.ndarray | Scores,
+    image_groups: Groups,
+    caption_groups: Groups,
+    metrics: Sequence[Metric] | None = None,
+) -> dict[Direction, Measured]:
+    """Metrics of all queries, by direction.
+
+    Args:
+        scores: (N images, M captions) floats, larger is better.
+        image_groups: (N,) integers or strings. An image and a caption belong together when their
+            groups are equal.
+        caption_groups: (M,) integers or strings.
+        metrics: None for all but the extended.
+
+    Raises:
+        WorkbenchError: as pipeline.evaluation.ranks.retrieval_ranks.
+    """
+    images, captions = group_codes(image_groups, caption_groups)
+    checked = checked_scores(scores, len(images), len(captions))
+    requests = [request_of_groups(checked, images, captions, way) for way in DIRECTIONS]
+    return dict(zip(DIRECTIONS, measured_of(requests, metrics), strict=True))
+
+
+def measured_of(
+    requests: Sequence[RankRequest], metrics: Sequence[Metric] | None = None
+) -> list[Measured]:
+    """The metrics of the queries of each request, their scores gone through together.
+
+    Args:
+        requests: those with grades are measured by all metrics.
+        metrics: of those without grades, None for all but the extended.
+
+    Raises:
+        WorkbenchError: NaN or infinity, naming one score.
+    """
+    plain = metrics or plain_rows()
+    return [
+        _measured(ranking, plain if request.grade is None else extended_rows())
+        for ranking, request in zip(ranked(requests), requests, strict=True)
+    ]
+
+
+def _measured(ranking: Ranking, metrics: Sequence[Metric]) -> Measured:
+    values = {metric.name: metric.measured(ranking) for metric in metrics}
+    return Measured(ranking.ranks[:, 0].astype(np.int64), values)
+
+
 @dataclass(frozen=True)
 class Column:
-    """A figure of a summary: a metric in one direction, or rsum."""
+    """A figure of a summary: a metric in one direction, or rsum.
 
-    keys: tuple[str, ...]  # where a summary has it, such as ("i2t", "r1") or ("rsum",)
-    title: str  # "R@1", "rsum"
-    better: Better  # whether larger or smaller figures are
+    Attributes:
+        keys: where a summary has it, such as ("i2t", "r1") or ("rsum",).
+        title: heading, such as "R@1" or "rsum".
+        better: whether larger or smaller figures are.
+    """
+
+    keys: tuple[str, ...]
+    title: str
+    better: Better
 
     @property
     def label(self) -> str:
@@ -101,25 +161,40 @@ def columns_of(metrics: Sequence[Metric]) -> tuple[Column, ...]:
 
 
 def values_of(summary: Mapping[str, Any], metrics: Sequence[Metric] | None = None) -> list[Any]:
-    """The figures of a summary in the order of the columns: i2t, t2i, rsum."""
+    """The figures of a summary in the order of the columns: i2t, t2i, rsum.
+
+    Args:
+        summary: as `summarise` gives.
+        metrics: that it has, None for all but the extended.
+    """
     return [column.of(summary) for column in columns_of(metrics or plain_rows())]
 
 
 def summary_of(values: Sequence[T], metrics: Sequence[Metric] | None = None) -> dict[str, Any]:
-    """A summary of figures in the order of the columns: {"i2t": {"r1", ...}, "t2i", "rsum"}."""
+    """A summary of figures: {"i2t": {"r1", ...}, "t2i": {"r1", ...}, "rsum"}.
+
+    Args:
+        values: in the order of the columns: i2t, t2i, rsum.
+        metrics: that they are of, None for all but the extended.
+    """
     names = [metric.name for metric in metrics or plain_rows()]
-    count = len(names)
-    ways: dict[str, Any] = {
-        way: dict(zip(names, values[n * count : (n + 1) * count], strict=True))
-        for n, way in enumerate(DIRECTIONS)
+    of_images, of_captions = values[: len(names)], values[len(names) : -1]
+    return {
+        "i2t": dict(zip(names, of_images, strict=True)),
+        "t2i": dict(zip(names, of_captions, strict=True)),
+        "rsum": values[-1],
     }
-    return {**ways, "rsum": values[-1]}
 
 
 def summarise(
     measured: Mapping[Direction, Measured], metrics: Sequence[Metric] | None = None
 ) -> dict[str, Any]:
-    """A figure of every metric: {"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}."""
+    """A figure of every metric: {"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}.
+
+    Args:
+        measured: what the queries of each direction reach.
+        metrics: that figures are wanted of, None for all but the extended.
+    """
     return _summary(
         lambda way, metric: metric.figure(measured[way].values[metric.name]),
         metrics or plain_rows(),
@@ -154,17 +229,29 @@ def rounded(figures: Any) -> Any:
 def chance_level(
     image_groups: Groups, caption_groups: Groups, metrics: Sequence[Metric] | None = None
 ) -> dict[str, Any]:
-    """What uniformly random rankings are expected to reach; groups: (N,) and (M,)."""
+    """What uniformly random rankings are expected to reach.
+
+    Args:
+        image_groups: (N,) the group of each image.
+        caption_groups: (M,) that of each caption.
+        metrics: that figures are wanted of, None for all but the extended.
+
+    Returns:
+        As `summarise`.
+    """
     images, captions = group_codes(image_groups, caption_groups)
-    size = int(max(images.max(), captions.max())) + 1
-    true = {
-        "i2t": np.bincount(captions, None, size)[images],
-        "t2i": np.bincount(images, None, size)[captions],
-    }
+    image_counts, caption_counts = _group_sizes(images, captions)
+    true = {"i2t": caption_counts[images], "t2i": image_counts[captions]}
     items = {"i2t": len(captions), "t2i": len(images)}
     return _summary(
         lambda way, metric: metric.chance(true[way], items[way]), metrics or plain_rows()
     )
+
+
+def _group_sizes(images: np.ndarray, captions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many images and how many captions each group has: (G,) each."""
+    count = int(max(images.max(), captions.max())) + 1
+    return np.bincount(images, None, count), np.bincount(captions, None, count)
 
 
 def chance_deviation(image_groups: Groups, caption_groups: Groups) -> float:
@@ -180,12 +267,10 @@ def chance_deviation(image_groups: Groups, caption_groups: Groups) -> float:
     Returns:
         In points of rsum, 0 or more.
     """
-    images, captions = group_codes(image_groups, caption_groups)
-    size = int(max(images.max(), captions.max())) + 1
-    sizes = np.bincount(images, None, size), np.bincount(captions, None, size)
+    sizes = _group_sizes(*group_codes(image_groups, caption_groups))
     variance = 0.0
     for queries, true in (sizes, sizes[::-1]):
-        deviations = np.zeros(size)
+        deviations = np.zeros(len(true))
         for number in np.unique(true):
             deviations[true == number] = _rsum_deviation(number, int(true.sum()))
         variance += float(np.square(queries * deviations).sum() / queries.sum() ** 2)
@@ -194,7 +279,7 @@ def chance_deviation(image_groups: Groups, caption_groups: Groups) -> float:
 
 def _rsum_deviation(true: int, items: int) -> float:
     """Standard deviation of the sum of the recalls of one query with so many true items."""
-    within = 1 - beyond(np.array([true]), items)
+    within = 1 - survival_function(np.array([true]), items)
     found = [within[min(int(name.removeprefix("r")), items)] for name in RECALLS]
     # who is among the first five is among the first ten: of two recalls the smaller is the product
     squares = sum(min(one, other) for one in found for other in found)

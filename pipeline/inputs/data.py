@@ -8,6 +8,7 @@ text that is in no file: `known`, `encode`. What a text goes through is set from
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,9 +20,6 @@ from torch import Tensor
 
 from pipeline.corpus.tables import in_split, load_captions, load_images
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import DATASETS as REGION_DATASETS
-from pipeline.inputs.regions import relative_positions
 from pipeline.inputs.split import (
     Captions,
     CaptionSource,
@@ -38,12 +36,44 @@ from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from pipeline.storage.layout import checked
 
+REGION_DATASETS = ("features", "boxes", "sizes", "counts")
 MEMORY_BUDGET = 4 << 30  # bytes of features held in memory; larger files are read batch by batch
 VECTOR_BLOCK = 4096  # vectors read at once for their moments
 REGION_BLOCK = 256  # images whose regions are read at once for their moments
 TOKEN_ENCODER = "token_encoder_sha256"  # of the network's file: in what weights cannot be without
 
 Moments = tuple[Tensor, Tensor]  # mean and standard deviation, (D,) float32 each
+
+
+# ---- files
+
+
+@dataclass(frozen=True)
+class Inputs:
+    images: Path
+    captions: Path
+    features: Path  # of the images or their regions
+    text: Path  # the folder of the vocabulary, or a file of sentence features
+    network: Path | None = None  # the one behind the image features
+    classes: Path | None = None  # of the instance loss
+    states: Path | None = None  # of the captions' tokens
+    encoder: Path | None = None  # of queries alone: what their texts go through
+
+    def required(self, field: str) -> Path:
+        """An artefact that not every model reads; WorkbenchError when it was not given."""
+        path: Path | None = getattr(self, field)
+        if path is None:
+            raise WorkbenchError(f"this model needs the option --{field}", "see dvc.yaml")
+        return path
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of everything in every artefact, by field and file name."""
+        return {
+            f"{field}/{file.name}": sha256_file(file)
+            for field, path in sorted(vars(self).items())
+            if path is not None
+            for file in (sorted(path.iterdir()) if path.is_dir() else [path])
+        }
 
 
 # ---- images
@@ -112,6 +142,21 @@ class RegionRows(ImageRows):
             return regions.features[is_real].double()
 
         return moments(existing, count, REGION_BLOCK)
+
+
+def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
+    """Where boxes lie, as shares of their images.
+
+    Args:
+        boxes: (B, R, 4) x1, y1, x2, y2 in pixels; all zero where there is no box.
+        sizes: (B, 2) width and height of the images in pixels.
+
+    Returns:
+        (B, R, 4) width, height, centre x, centre y; zero for a zero box.
+    """
+    first = boxes[..., :2]
+    second = boxes[..., 2:]
+    return torch.cat([second - first, (first + second) / 2], -1) / sizes.repeat(1, 2)[:, None]
 
 
 def moments(vectors: Callable[[np.ndarray], Tensor], count: int, block: int) -> Moments:

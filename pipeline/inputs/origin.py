@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import merge
 from pipeline.storage.features import FeatureFile

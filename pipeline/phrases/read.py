@@ -18,7 +18,7 @@ from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables
 from pipeline.readers.shapes import Task, scenes_of, spoken, world_of
 from pipeline.readers.shapes.drawing import box
 from pipeline.readers.shapes.mentions import Mention, mentions
-from pipeline.readers.shapes.relations import Box
+from pipeline.readers.shapes.scenes import Box
 from pipeline.readers.shapes.world import World
 from pipeline.runtime.process import say
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.dataset.csv_table import read_csv
+from pipeline.dataset.positives import read_csv
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems
 
@@ -28,7 +28,19 @@ COLUMNS = tuple(PATTERNS)
 
 
 def read(path: Path, threshold: float) -> pd.DataFrame:
-    """Pairs of image and caption numbers rated `threshold` and above, with their highest rating."""
+    """The pairs that people rated well enough.
+
+    Args:
+        path: sits_test.csv or sits_val.csv.
+        threshold: the least rating, 0 to 5; the paper's is 3.
+
+    Returns:
+        Columns image and caption (MS-COCO's numbers), grade (the highest rating of the pair), i2t
+        and t2i (true).
+
+    Raises:
+        WorkbenchError: no such file, lines of another form, or no pair rated so high.
+    """
     if not path.is_file():
         raise WorkbenchError(f"corpus.positives_path: {path}: not a file", EXPECTED)
     table = read_csv(path, EXPECTED)

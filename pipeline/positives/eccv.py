@@ -29,7 +29,19 @@ def installed() -> Path:
 
 
 def read(folder: Path, threshold: float = 0.0) -> pd.DataFrame:
-    """Pairs of image and caption numbers, grade 1, and by direction whether they count."""
+    """The pairs of both lists.
+
+    Args:
+        folder: that of the two files.
+        threshold: not used: the lists have no ratings.
+
+    Returns:
+        Columns image and caption (MS-COCO's numbers), grade (1), and i2t and t2i: whether a pair
+        counts for the image, and for the caption.
+
+    Raises:
+        WorkbenchError: a file that is missing, or is no list of numbers.
+    """
     lists = {way: _read_list(folder / name) for way, name in FILES.items()}
     columns = {"i2t": ["image", "caption"], "t2i": ["caption", "image"]}
     tables = {
@@ -43,6 +55,7 @@ def read(folder: Path, threshold: float = 0.0) -> pd.DataFrame:
 
 
 def _read_list(path: Path) -> set[tuple[int, int]]:
+    """The pairs of query and item in a file."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", EXPECTED)
     lists = read_json(path)

@@ -1,16 +1,14 @@
 """One's own list of positives: .csv or .parquet with image_id, caption_id and perhaps grade."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipeline.arrays.file import damage_named
 from pipeline.arrays.parquet import opened
-from pipeline.dataset.csv_table import read_csv
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.dataset.positives import read_csv
+from pipeline.runtime.errors import WorkbenchError, damage_named, listing
 from pipeline.runtime.text import Problems
 
 NEEDS_PATH = True
@@ -20,7 +18,20 @@ EXPECTED = "expected are the columns image_id, caption_id and, where pairs diffe
 
 
 def read(path: Path, threshold: float = 0.0) -> pd.DataFrame:
-    """Pairs of image_id and caption_id with their grade, 1 without one; threshold: unused."""
+    """The pairs of one's own list.
+
+    Args:
+        path: a .csv or .parquet file.
+        threshold: not used: every pair in the list counts.
+
+    Returns:
+        Columns image_id, caption_id, grade (float32 above 0, 1 where the list has none), i2t and
+        t2i (true).
+
+    Raises:
+        WorkbenchError: another file, other columns, rows without an id, pairs twice, or a grade
+            that is no number above 0.
+    """
     if not path.is_file() or path.suffix not in (".csv", ".parquet"):
         raise WorkbenchError(f"corpus.positives_path: {path}: no .csv or .parquet file", EXPECTED)
     table = read_csv(path, EXPECTED) if path.suffix == ".csv" else _parquet(path)
@@ -33,7 +44,7 @@ def read(path: Path, threshold: float = 0.0) -> pd.DataFrame:
         grades = pd.to_numeric(table["grade"], errors="coerce").astype(np.float32)
     table = table.assign(grade=grades)
 
-    def named(rows: Any) -> list[str]:
+    def named(rows: "pd.Series[bool]") -> list[str]:
         return [f"{row.image_id} and {row.caption_id}" for row in table[rows].itertuples()]
 
     empty = (table[IDS].isna() | (table[IDS] == "")).any(axis=1)
@@ -47,6 +58,7 @@ def read(path: Path, threshold: float = 0.0) -> pd.DataFrame:
 
 
 def _parquet(path: Path) -> pd.DataFrame:
+    """A list in parquet, its ids as texts whatever their type is."""
     with damage_named(str(path), EXPECTED):
         with opened(path) as file:
             _check_columns(path, file.schema_arrow.names)
@@ -57,5 +69,6 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 
 def _check_columns(path: Path, names: list[str]) -> None:
+    """Raise WorkbenchError for other columns than ids and, perhaps, a grade."""
     if sorted(names) not in (sorted(IDS), sorted([*IDS, "grade"])):
         raise WorkbenchError(f"{path}: columns are {listing(names) or 'none'}", EXPECTED)

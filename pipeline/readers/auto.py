@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.dataset import READERS
-from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.locate import IMAGE_ENDINGS, stems_of
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found, quality
-from pipeline.dataset.source import Options, Source, require_folder
+from pipeline.dataset.source import Options, Source, list_raw
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import explain
 from pipeline.runtime.text import read_text
@@ -43,8 +42,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Raises:
         WorkbenchError: no reader knows a file there, or two readers know equally good ones.
     """
-    require_folder(raw)
-    folder = list_folder(raw)
+    folder = list_raw(raw, options)
+    options = replace(options, folder=folder)
     candidates = ranked_candidates(folder)
     named = options.corpus.annotations
     if named is not None:
@@ -53,12 +52,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         _read_by_name(folder, out, options)
         raise _unknown(folder)
     chosen = candidates[0]
-    stems = stems_of(folder)
+    rank = quality(chosen.found, folder.stems)
     rivals = [
         candidate
         for candidate in candidates
-        if candidate.reader != chosen.reader
-        and quality(candidate.found, stems) == quality(chosen.found, stems)
+        if candidate.reader != chosen.reader and quality(candidate.found, folder.stems) == rank
     ]
     if rivals:
         raise WorkbenchError(
@@ -81,9 +79,7 @@ def _read_by_name(folder: Folder, out: Path, options: Options) -> None:
     """Let a reader say what is wrong with a file that has a published name but not its content: a
     download that was cut, or a page of HTML. Nothing where no file has such a name."""
     for name in READERS:
-        patterns = READERS.constant(name, "PUBLISHED", ())
-        files = folder.matching(*patterns) if patterns else []
-        if files:
+        if folder.matching(*READERS.constant(name, "PUBLISHED", ())):
             READERS.load(name)(folder.root, out, options)
 
 
@@ -95,13 +91,13 @@ def _unknown(folder: Folder) -> WorkbenchError:
             "set raw to a folder with the photographs and dataset_*.json, and "
             f"image_features.file.path or regions.path to {folder.root} (docs/datasets.md)",
         )
-    files = [file for file in folder if not file.lower().endswith(IMAGE_ENDINGS)]
+    files = folder.others
     likely = [file for file in files if file.lower().endswith(LIKELY)] or files
     for file in likely[:LOOKED_AT]:
         problem = _problem_of(folder.root / file)
         if problem is not None:
             return problem
-    images = f"{counted(sum(1 for _ in folder) - len(files), 'image')} and "
+    images = f"{counted(sum(map(len, folder.files.values())) - len(files), 'image')} and "
     others = listing(likely, 5) if likely else "no other file"
     return WorkbenchError(
         f"{folder.root}: no captions that a reader knows, among {images}{others}",
@@ -120,21 +116,21 @@ def _problem_of(path: Path) -> WorkbenchError | None:
     if not path.is_file():
         return None
     problem = explain(path)
-    if problem is not None or path.suffix.lower() not in TEXTS:
-        return problem
-    try:
-        read_text(path)
-    except WorkbenchError as error:
-        return error
-    return None
+    if problem is None and path.suffix.lower() in TEXTS:
+        try:
+            read_text(path)
+        except WorkbenchError as error:
+            return error
+    return problem
 
 
 def ranked_candidates(folder: Folder) -> list[Candidate]:
     """What every reader knows of a folder, the best first; equals in the order of their names."""
-    stems = stems_of(folder)
-    candidates = []
-    for name in READERS:
-        recognise = getattr(READERS.imported(name), "recognise", None)
-        if recognise is not None:
-            candidates += [Candidate(name, found) for found in recognise(folder)]
-    return sorted(candidates, key=lambda one: quality(one.found, stems), reverse=True)
+    modules = {name: READERS.imported(name) for name in READERS}
+    candidates = [
+        Candidate(name, found)
+        for name, module in modules.items()
+        if hasattr(module, "recognise")
+        for found in module.recognise(folder)
+    ]
+    return sorted(candidates, key=lambda one: quality(one.found, folder.stems), reverse=True)

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.dataset.described import described_source, one_split_each
-from pipeline.dataset.folder import Folder, depth, list_folder
+from pipeline.dataset.annotations import described_source, one_split_each
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found, annotation_files, few_files, files_by_split, head
-from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
+from pipeline.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.dataset.splits import (
+    RESTVAL,
     find_split_lists,
     listed_splits,
     named_split_lists,
@@ -28,17 +29,15 @@ PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130
 PATTERNS = ("*.txt", "*.csv", "*.tsv", "*.token")
 OTHERS = ("metadata.csv",)  # image_folder's
 DEEPEST = 2  # folders between raw and a table
-RESTVAL = "restval"  # Karpathy's third part of MS-COCO's training images
 
 
 def recognise(folder: Folder) -> list[Found]:
     """The tables of captions in a folder; those that differ in their split alone are one find."""
     forms: dict[str, list[str]] = {}
     for file in few_files(folder, *PATTERNS):
-        place, _, name = file.rpartition("/")
-        if name in OTHERS or depth(place) > DEEPEST:
+        if file.rpartition("/")[2] in OTHERS or file.count("/") > DEEPEST:
             continue
-        form = find_form(head(folder.root / file))
+        form = find_form(head(folder, file))
         if form is not None:
             forms.setdefault(form.described, []).append(file)
     finds: list[Found] = []
@@ -63,11 +62,10 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Raises:
         WorkbenchError: no table, lines that cannot be read, an image in two splits.
     """
-    require_folder(raw)
+    folder = list_raw(raw, options)
     found = annotation_files(
-        raw=raw,
-        options=options,
-        folder=list_folder(raw),
+        folder,
+        options,
         recognise=recognise,
         expected="a table with columns of images and captions, such as captions.txt",
         published=PUBLISHED,
@@ -75,7 +73,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     tables = {file: read_captions(raw / file) for file in found.files}
     splits, remarks = _splits(raw, tables, options)
     return described_source(
-        raw, options, splits, with_caption_ids(tables.values()), remarks=remarks
+        folder,
+        options,
+        splits=splits,
+        captions=with_caption_ids(tables.values()),
+        remarks=remarks,
     )
 
 
@@ -107,8 +109,8 @@ def with_caption_ids(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 def _found(folder: Folder, files: tuple[str, ...]) -> Found:
     """Tables that are read together, with some of their images."""
-    texts = [head(folder.root / file) for file in files]
-    names = [name for text in texts for name in first_images(text)]
+    texts = [head(folder, file) for file in files]
+    names = [name for text in texts for name in first_images(text) or ()]
     form = find_form(texts[0])
     has_column = form is not None and form.split is not None
     beside = folder.root / files[0].rpartition("/")[0]

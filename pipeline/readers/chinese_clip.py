@@ -9,20 +9,21 @@ import binascii
 import io
 import json
 import re
-from collections import defaultdict
+from codecs import BOM_UTF8
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import pandas as pd
 
-from pipeline.dataset.extracted import ExtractedImages
-from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.cells import first_of
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found, head
 from pipeline.dataset.shards import (
     Caption,
+    ExtractedImages,
     Gathered,
     Shard,
     is_pointer,
@@ -30,7 +31,7 @@ from pipeline.dataset.shards import (
     require_content,
     require_splits,
 )
-from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
+from pipeline.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import first_bytes
@@ -44,19 +45,6 @@ _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?[^\t\r\n]{1,256}\t[A-Za-z0-9+/_-]{32
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-@dataclass
-class _Part:
-    """The files of one split: tables of images, and texts."""
-
-    images: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether there are both."""
-        return bool(self.images and self.texts)
-
-
 class _Text(NamedTuple):
     """A text, its id, and the ids of the images that it is of."""
 
@@ -65,22 +53,19 @@ class _Text(NamedTuple):
     image_ids: tuple[str, ...]
 
 
-class _Named(NamedTuple):
-    """The texts of a split, and of each the image that is its own."""
+class _Part(NamedTuple):
+    """The files of one split: tables of images, and texts."""
 
-    split: str | None
-    texts: Sequence[_Text]
-    owners: Sequence[str]
+    images: list[str]
+    texts: list[str]
 
-    @property
-    def prefix(self) -> str:
-        """What stands before all ids."""
-        return "" if self.split is None else f"{self.split}/"
+
+_Parts = dict[tuple[str, str | None], _Part]  # by folder and split
 
 
 def recognise(folder: Folder) -> list[Found]:
     """Tables of images in base64 with texts that name them in the same folder."""
-    parts = {key: part for key, part in _parts(folder).items() if part.is_whole}
+    parts, _ = _parts(folder)
     files = [file for part in parts.values() for file in (*part.images, *part.texts)]
     return [Found(tuple(files), has_splits=any(split for _, split in parts))] if files else []
 
@@ -91,15 +76,20 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     The image of a text is the first of its images that has no text yet, else its first one; the
     others are its further positives. Texts without an image (the test texts of MUGE) and images
     without a text are left out.
+
+    Args:
+        raw: the user's folder.
+        out: the folder of the corpus, for the images.
+        options: corpus.annotations, a folder in `raw`; how splits are drawn.
+
+    Returns:
+        The source, with further positives where texts are of several images.
+
+    Raises:
+        WorkbenchError: no such files, lines that cannot be read, ids twice, or images of texts that
+            are not there.
     """
-    all_parts = _parts(_chosen(raw, options.corpus.annotations))
-    parts = {key: part for key, part in all_parts.items() if part.is_whole}
-    alone = [
-        file
-        for part in all_parts.values()
-        if not part.is_whole
-        for file in (*part.images, *part.texts)
-    ]
+    parts, alone = _parts(_chosen(raw, options))
     if not parts:
         raise WorkbenchError(
             f"{raw}: no table of images in base64 (train_imgs.tsv) with texts that name them "
@@ -111,26 +101,27 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     }
     require_splits(raw, list(shards))
     further: list[tuple[str, str]] = []
-    known: set[str] = set()
+    text_ids: Counter[str] = Counter()
 
-    def read_part(
-        shard: Shard, folder: ExtractedImages, gathered: Gathered, config: CorpusConfig
-    ) -> None:
+    def read_part(shard: Shard, gathered: Gathered) -> None:
         part = shards[shard]
+        prefix = "" if shard.split is None else f"{shard.split}/"
         texts = _texts(raw, part.texts, gathered)
-        named = _Named(shard.split, texts, _owners(texts))
-        _read_images(raw, part.images, named, folder=folder, gathered=gathered)
-        twice: list[str] = []
-        for text, owner in zip(texts, named.owners, strict=True):
-            own_id = f"{named.prefix}{text.text_id}"
-            if own_id in known:
-                twice.append(own_id)
-            known.add(own_id)
-            gathered.captions.append(Caption(named.prefix + owner, text.text, own_id=own_id))
-            others = (name for name in text.image_ids if name != owner)
-            further.extend((own_id, named.prefix + name) for name in others)
+        owners = _owners(texts)
+        seen = _read_images(raw, shard.split, part.images, owners, gathered)
+        named = dict.fromkeys(name for text in texts for name in text.image_ids)
+        missing = (ascii(name) for name in named if name not in seen)
+        problems = Problems("its lines")
+        problems.add("images of texts that are not there", missing)
+        problems.raise_if_any()
+        for text, owner in zip(texts, owners, strict=True):
+            own_id = f"{prefix}{text.text_id}"
+            text_ids[own_id] += 1
+            gathered.captions.append(Caption(prefix + owner, text.text, own_id=own_id))
+            further.extend((own_id, prefix + name) for name in text.image_ids if name != owner)
         problems = Problems(listing(part.texts))
-        problems.add("text ids more than once", map(ascii, dict.fromkeys(twice)))
+        twice = (ascii(own_id) for own_id, number in text_ids.items() if number > 1)
+        problems.add("text ids more than once", twice)
         problems.raise_if_any()
 
     source = read_shards(raw, out, options, shards=list(shards), kind="", read_shard=read_part)
@@ -144,28 +135,28 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     return replace(source, positives=table, remarks=remarks)
 
 
-def _chosen(raw: Path, name: str | None) -> Folder:
+def _chosen(raw: Path, options: Options) -> Folder:
     """The files of raw, or of the folder in it that corpus.annotations names."""
-    require_folder(raw)
-    folder = list_folder(raw)
+    folder = list_raw(raw, options)
+    name = options.corpus.annotations
     if name is None:
         return folder
     find_in_raw(raw, name, "corpus.annotations")
-    inside = f"{name.rstrip('/')}/"
-    files = {at: own for at, own in folder.files.items() if f"{at}/".startswith(inside)}
-    return Folder(raw, files)
+    return folder.below(name)
 
 
-def _parts(folder: Folder) -> dict[tuple[str, str | None], _Part]:
-    """The files that belong together, by their folder and split."""
-    parts: dict[tuple[str, str | None], _Part] = defaultdict(_Part)
+def _parts(folder: Folder) -> tuple[_Parts, list[str]]:
+    """The files that belong together, and those that lack images or texts."""
+    parts: _Parts = defaultdict(lambda: _Part([], []))
     for file in folder.matching("*.tsv"):
         if _holds_images(folder.root / file):
             parts[file.rpartition("/")[0], split_in_path(file)].images.append(file)
     for file in folder.matching("*.jsonl") if parts else []:
-        if _holds_texts(folder.root / file):
+        if _holds_texts(folder, file):
             parts[file.rpartition("/")[0], split_in_path(file)].texts.append(file)
-    return dict(parts)
+    whole = {key: part for key, part in parts.items() if part.images and part.texts}
+    others = [part for key, part in parts.items() if key not in whole]
+    return whole, [file for part in others for file in (*part.images, *part.texts)]
 
 
 def _holds_images(path: Path) -> bool:
@@ -176,10 +167,10 @@ def _holds_images(path: Path) -> bool:
         return False
 
 
-def _holds_texts(path: Path) -> bool:
+def _holds_texts(folder: Folder, file: str) -> bool:
     """Whether a file's first record is a text with the ids of its images."""
     try:
-        record = json.loads(head(path).lstrip().split("\n")[0])
+        record = json.loads(head(folder, file).lstrip().split("\n")[0])
     except (OSError, ValueError, RecursionError):
         return False
     if not isinstance(record, dict):
@@ -189,7 +180,7 @@ def _holds_texts(path: Path) -> bool:
 
 def _value(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
     """The value of the first of some keys that a record has; None without any."""
-    return next((record[key] for key in keys if key in record), None)
+    return record.get(first_of(record, keys) or "")
 
 
 def _texts(raw: Path, files: Iterable[str], gathered: Gathered) -> list[_Text]:
@@ -224,7 +215,8 @@ def _text(line: bytes, number: int) -> _Text:
     record = json.loads(line.decode("utf-8-sig"))
     if not isinstance(record, dict):
         raise ValueError("no record")
-    text, images = _value(record, TEXT_KEYS), _value(record, IMAGE_IDS_KEYS)
+    text = _value(record, TEXT_KEYS)
+    images = _value(record, IMAGE_IDS_KEYS)
     text_id = _value(record, TEXT_ID_KEYS)
     ids = images if isinstance(images, list) else []
     if not is_text(text) or images not in (None, ids):
@@ -236,6 +228,7 @@ def _text(line: bytes, number: int) -> _Text:
 
 
 def _is_id(value: object) -> bool:
+    """Whether a value of JSON can be an id: a number or a text."""
     return is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
 
 
@@ -251,51 +244,56 @@ def _owners(texts: Sequence[_Text]) -> list[str]:
 
 
 def _read_images(
-    raw: Path, files: Sequence[str], named: _Named, folder: ExtractedImages, gathered: Gathered
-) -> None:
+    raw: Path,
+    split: str | None,
+    files: Sequence[str],
+    owners: Iterable[str],
+    gathered: Gathered,
+) -> set[str]:
     """Write the images of a split that are a text's own.
 
     Args:
         raw: the user's folder.
+        split: that of the files, None for none.
         files: the tables of images.
-        named: the texts of the split.
-        folder: where images go.
-        gathered: where they are noted.
+        owners: the ids, as the tables write them, of images that are a text's own.
+        gathered: where images go and are noted.
+
+    Returns:
+        The ids of all images in the tables.
 
     Raises:
-        WorkbenchError: lines without an id, ids twice, images of texts that are not there.
+        WorkbenchError: lines without an id, or ids twice.
     """
-    described = set(named.owners)
+    prefix = "" if split is None else f"{split}/"
+    described = set(owners)
     seen: set[str] = set()
     twice: list[str] = []
     torn: list[str] = []
     for file in files:
         require_content(raw / file)
         with open(raw / file, "rb") as stream:
-            lines = _lines(stream, folder.max_bytes * 4 // 3 + LONGEST_TEXT)
+            lines = _lines(stream, gathered.folder.max_bytes * 4 // 3 + LONGEST_TEXT)
             for number, line in enumerate(lines, 1):
-                name, tab, encoded = line.removeprefix(b"\xef\xbb\xbf").partition(b"\t")
+                name, tab, encoded = line.removeprefix(BOM_UTF8).partition(b"\t")
                 own = name.decode("utf-8", "replace")
+                image_id = prefix + own
                 if not tab:
                     torn.append(f"{file}, line {number:,}")
-                elif own in seen or named.prefix + own in gathered.images:
+                elif own in seen or image_id in gathered.images:
                     twice.append(own)
                 elif own in described:
-                    image_id = named.prefix + own
-                    gathered.images[image_id] = named.split
-                    gathered.faults[image_id] = _write(image_id, encoded, folder)
+                    gathered.images[image_id] = split
+                    gathered.faults[image_id] = _write(image_id, encoded, gathered.folder)
                 seen.add(own)
     problems = Problems("its lines")
     problems.add("lines without an id and a tab", torn)
     problems.add("images more than once", map(ascii, twice))
-    ids = dict.fromkeys(name for text in named.texts for name in text.image_ids)
-    problems.add(
-        "images of texts that are not there", (ascii(one) for one in ids if one not in seen)
-    )
     problems.raise_if_any()
     if len(seen) > len(described):
         left = counted(len(seen) - len(described), "image")
         gathered.remarks.append(f"left out: {left} without a text of its own in {listing(files)}")
+    return seen
 
 
 def _write(image_id: str, encoded: bytes, folder: ExtractedImages) -> str:

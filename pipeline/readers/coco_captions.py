@@ -12,9 +12,13 @@ import pandas as pd
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from pipeline.dataset.annotations import read_annotations
-from pipeline.dataset.described import described_source, numbered, one_split_each
-from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.annotations import (
+    described_source,
+    numbered,
+    one_split_each,
+    read_annotations,
+)
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import (
     Found,
     annotation_files,
@@ -24,7 +28,7 @@ from pipeline.dataset.recognise import (
     record_under,
     values_in_head,
 )
-from pipeline.dataset.source import Options, Source
+from pipeline.dataset.source import Options, Source, list_raw
 from pipeline.dataset.splits import split_in_path
 from pipeline.runtime.section import Name
 from pipeline.runtime.text import Problems
@@ -54,8 +58,10 @@ class _Annotations(TypedDict):
 
 @dataclass(frozen=True)
 class _File:
-    """What a file says: its images' names, and of every caption its id, its image and its text."""
+    """What a file says: the split in its name, its images' names, and of every caption its id, its
+    image and its text."""
 
+    split: str | None
     images: list[str]
     ids: list[str | None]
     described: list[str]
@@ -68,12 +74,12 @@ def recognise(folder: Folder) -> list[Found]:
     names = {}
     for file in few_files(folder, "*.json"):
         path = folder.root / file
-        records = first_records(path)
+        records = first_records(folder, file)
         image = records.get("images") or (record_under(path, "images") if records else {})
         if isinstance(image.get("file_name"), str) and "id" in image:
             caption = records.get("annotations") or record_under(path, "annotations")
             if isinstance(caption.get("caption"), str) and "image_id" in caption:
-                names[file] = values_in_head(path, "file_name") or (image["file_name"],)
+                names[file] = values_in_head(folder, file, "file_name") or (image["file_name"],)
     return [
         Found(
             files=files,
@@ -89,19 +95,31 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     """Read a file, or one for each split: the split is that in the file's name, caption_id the
     annotation's id, `<image>#<number>` where there is none, or where two files have the same ids.
     With train and val alone, what is held out is drawn from val; a file alone is cut into all
-    splits."""
-    folder = list_folder(raw)
+    splits.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, a file or a folder; how splits are drawn.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such file, fields that are missing, captions of images that the file does
+            not list, or an image in the files of two splits.
+    """
+    folder = list_raw(raw, options)
     found = annotation_files(
-        raw=raw,
-        options=options,
-        folder=folder,
+        folder,
+        options,
         recognise=recognise,
         expected=EXPECTED,
         published=PUBLISHED,
     )
-    files = {file: _read_file(raw, file, folder) for file in found.files}
+    files = {file: _read_file(folder, file) for file in found.files}
     named = one_split_each(
-        raw, ((name, split_in_path(file)) for file, own in files.items() for name in own.images)
+        raw, ((name, own.split) for own in files.values() for name in own.images)
     )
     described = [image for own in files.values() for image in own.described]
     ids = [name for own in files.values() for name in own.ids]
@@ -114,7 +132,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         ids = [own if name is None else name for name, own in zip(ids, numbers, strict=True)]
     texts = [text for own in files.values() for text in own.texts]
     return described_source(
-        raw,
+        folder,
         options,
         splits=named,
         captions=pd.DataFrame({"caption_id": ids, "image_id": described, "text": texts}),
@@ -128,12 +146,13 @@ def _are_shared(lists: Iterable[Sequence[str | None]]) -> bool:
     return len(set().union(*several)) < sum(map(len, several))
 
 
-def _read_file(raw: Path, file: str, folder: Folder) -> _File:
+def _read_file(folder: Folder, file: str) -> _File:
     """The images and captions of a file; WorkbenchError for those that do not fit together."""
-    path = raw / file
+    path = folder.root / file
     hint = f"expected is {EXPECTED}"
     value: _Annotations = read_annotations(path, _Annotations, hint)
-    images, captions = value["images"], value["annotations"]
+    images = value["images"]
+    captions = value["annotations"]
     prefix = _images_folder(path.name, [image["file_name"] for image in images], folder)
     names: dict[int | str, str] = {}
     twice = []
@@ -151,8 +170,9 @@ def _read_file(raw: Path, file: str, folder: Folder) -> _File:
     problems.add("captions of images that the file does not list, ids", orphans)
     problems.raise_if_any("mend the file, or download it again")
     return _File(
+        split=split_in_path(file),
         images=list(names.values()),
-        ids=[None if (own := caption.get("id")) is None else str(own) for caption in captions],
+        ids=[None if caption.get("id") is None else str(caption["id"]) for caption in captions],
         described=[names[caption["image_id"]] for caption in captions],
         texts=[caption["caption"] for caption in captions],
     )

@@ -10,9 +10,8 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from pipeline.corpus.tables import SPLITS
-from pipeline.dataset.annotations import read_annotations
-from pipeline.dataset.described import check_once, described_source
-from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.annotations import check_once, described_source, read_annotations
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import (
     PERSON_PATHS,
     Found,
@@ -22,7 +21,7 @@ from pipeline.dataset.recognise import (
     is_person,
     values_in_head,
 )
-from pipeline.dataset.source import Options, Source
+from pipeline.dataset.source import Options, Source, list_raw
 from pipeline.dataset.splits import as_split
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import Name
@@ -44,16 +43,15 @@ def recognise(folder: Folder) -> list[Found]:
     """JSON files that are a list of records of persons."""
     found = []
     for file in few_files(folder, "*.json"):
-        path = folder.root / file
-        record = first_records(path).get("", {})
+        record = first_records(folder, file).get("", {})
         if is_person(record):
             key = next(key for key in PERSON_PATHS if key in record)
             found.append(
                 Found(
                     files=(file,),
-                    names=values_in_head(path, key),
+                    names=values_in_head(folder, file, key),
                     has_splits="split" in record,
-                    is_published=path.name.lower() in PUBLISHED[:-1],
+                    is_published=file.rpartition("/")[2].lower() in PUBLISHED[:-1],
                 )
             )
     return found
@@ -63,12 +61,24 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     """Read a file of records: image_id is file_path or img_path, group the person's id, caption_id
     `<image_id>#<number>`. Where train and test alone are named, val is drawn from train by person.
     Without splits they are the papers' of CUHK-PEDES: the last 1,000 persons by id are for test
-    (Zheng et al. 2020, section 6.1), the 1,000 before for validation."""
-    folder = list_folder(raw)
+    (Zheng et al. 2020, section 6.1), the 1,000 before for validation.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, the file where there are several; how val is drawn.
+
+    Returns:
+        The source, all images of a person in one group.
+
+    Raises:
+        WorkbenchError: no such file, records without their fields, a person in two splits, records
+            of which only some have a split, or too few persons for the papers' splits.
+    """
+    folder = list_raw(raw, options)
     found = annotation_files(
-        raw=raw,
-        options=options,
-        folder=folder,
+        folder,
+        options,
         recognise=recognise,
         expected=EXPECTED,
         published=PUBLISHED,
@@ -95,7 +105,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         for number, text in enumerate(record["captions"])
     ]
     return described_source(
-        raw,
+        folder,
         options,
         splits=dict(zip(files, splits, strict=True)),
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
@@ -107,11 +117,12 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 def _check_splits(path: Path, records: Sequence[_Image]) -> None:
     """Raise WorkbenchError unless every record has a split, and every person one alone."""
     problems = Problems(str(path))
-    without = [f"[{n}]" for n, record in enumerate(records) if record.get("split") is None]
+    without = [
+        f"[{number}]" for number, record in enumerate(records) if record.get("split") is None
+    ]
     problems.add("records without a split beside others with one", without)
-    splits = (
-        pd.Series([r.get("split") for r in records]).groupby([r["id"] for r in records]).nunique()
-    )
+    named = pd.Series([record.get("split") for record in records])
+    splits = named.groupby([record["id"] for record in records]).nunique()
     problems.add("persons in more than one split, ids", splits.index[splits > 1])
     problems.raise_if_any("a person that is trained on must not be tested on: mend the file")
 
@@ -126,6 +137,9 @@ def _papers_splits(path: Path, persons: Sequence[int]) -> tuple[list[str], str]:
             f"give every record a split: {', '.join(SPLITS)}; or, where id is no person's, set "
             f"dataset: records_json and corpus.annotations: {path.name}",
         )
-    val, test = ordered[-2 * HELD_OUT], ordered[-HELD_OUT]
-    splits = ["test" if n >= test else "val" if n >= val else "train" for n in persons]
+    val = ordered[-2 * HELD_OUT]
+    test = ordered[-HELD_OUT]
+    splits = [
+        "test" if person >= test else "val" if person >= val else "train" for person in persons
+    ]
     return splits, f"no splits in {path.name}: test from person {test} on, validation from {val} on"

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.dataset.described import described_source
-from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.locate import IMAGE_ENDINGS
+from pipeline.dataset.annotations import described_source
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import Found, head
-from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
+from pipeline.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_text
@@ -39,7 +38,7 @@ def recognise(folder: Folder) -> list[Found]:
     if len(pairs.texts) <= len(pairs.images_alone):
         return []
     texts = list(pairs.texts.values())
-    heads = [head(folder.root / text) for text in texts[:LOOKED_AT]]
+    heads = [head(folder, text) for text in texts[:LOOKED_AT]]
     if 2 * sum(any(map(str.isalpha, text)) for text in heads) <= len(heads):
         return []
     splits = set(_splits(pairs.texts).values())
@@ -48,12 +47,25 @@ def recognise(folder: Folder) -> list[Found]:
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read images that have a text: image_id is the path, a line a caption, its id
-    `<image_id>#<number>`. Folders train, val and test are splits. corpus.annotations may name the
-    folder of the texts, corpus.images that of the images."""
-    require_folder(raw)
+    `<image_id>#<number>`. Folders train, val and test are splits.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations may name the folder of the texts, corpus.images that of the
+            images; how splits are drawn.
+
+    Returns:
+        The source, with remarks about images and texts that are alone.
+
+    Raises:
+        WorkbenchError: no image has a text of its name, several could have the same, or texts that
+            cannot be read.
+    """
+    folder = list_raw(raw, options)
     images_in = _folder(raw, options.corpus.images, "corpus.images")
     texts_in = _folder(raw, options.corpus.annotations, "corpus.annotations")
-    pairs = _paired(list_folder(raw), images_in, texts_in)
+    pairs = _paired(folder, images_in, texts_in)
     if not pairs.texts and not pairs.in_doubt:
         raise WorkbenchError(
             f"{raw}: no image has a text of its name, as IMG_1.jpg and IMG_1.txt",
@@ -75,7 +87,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     problems.raise_if_any("mend or remove these files")
     splits = {image.removeprefix(images_in): split for image, split in _splits(pairs.texts).items()}
     return described_source(
-        raw,
+        folder,
         options,
         splits=splits,
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
@@ -87,19 +99,15 @@ def _folder(raw: Path, name: str | None, key: str) -> str:
     """What paths of files in a folder of `raw` begin with; empty for `raw` itself."""
     if name is None:
         return ""
-    if not find_in_raw(raw, name, key).is_dir():
-        raise WorkbenchError(f"{key} = {name!r}: not a folder", "name a folder in raw")
+    find_in_raw(raw, name, key, is_folder=True)
     return name.rstrip("/") + "/"
 
 
 def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
     """The text of every image: the one beside it, else the only one of its name in another folder,
     of several the one with the most folders in common: images/train/1.jpg, texts/train/1.txt."""
-    images = [
-        path
-        for path in folder
-        if path.startswith(images_in) and path.lower().endswith(IMAGE_ENDINGS)
-    ]
+    others = set(folder.others)
+    images = [path for path in folder if path.startswith(images_in) and path not in others]
     beside: dict[str, list[str]] = defaultdict(list)
     elsewhere: dict[str, list[str]] = defaultdict(list)
     for image in images:
@@ -109,8 +117,8 @@ def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
         elsewhere[stem.rpartition("/")[2]].append(image)
     pairs = _Pairs()
     for ending in TEXT_ENDINGS:
-        for text in folder:
-            if text.startswith(texts_in) and text.lower().endswith(ending):
+        for text in folder.matching(f"*{ending}"):
+            if text.startswith(texts_in):
                 stem = text[: -len(ending)]
                 images_of_name = elsewhere.get(stem.rpartition("/")[2], [])
                 _give(pairs, text, beside.get(stem) or _nearest(text, images_of_name))

@@ -10,13 +10,19 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.dataset.columns import CAPTION_COLUMNS, SPLIT_COLUMNS
-from pipeline.dataset.described import described_source
-from pipeline.dataset.folder import Folder, joined, list_folder
+from pipeline.dataset.annotations import described_source
+from pipeline.dataset.cells import (
+    CAPTION_COLUMNS,
+    SPLIT_COLUMNS,
+    caption_columns,
+    first_of,
+    plain_texts,
+)
+from pipeline.dataset.folder import Folder, joined
 from pipeline.dataset.recognise import Found, annotation_files, first_records, head
-from pipeline.dataset.source import Options, Source, require_folder
+from pipeline.dataset.source import Options, Source, list_raw
 from pipeline.dataset.splits import split_in_path
-from pipeline.dataset.table import caption_places, find_form, first_images, read_captions
+from pipeline.dataset.table import first_images, read_captions
 from pipeline.readers.captions_csv import splits_in_column, with_caption_ids
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, read_text
@@ -32,16 +38,14 @@ def recognise(folder: Folder) -> list[Found]:
     tables: dict[str, list[str]] = {}
     for file in folder.matching(CSV, LINES, deepest=DEEPEST):
         place, _, name = file.rpartition("/")
-        path = folder.root / file
-        if name == LINES:
-            record = first_records(path).get("", {})
-            is_table = IMAGE in record and bool(caption_places(list(record)))
-            names = [str(record[IMAGE])] if is_table else []
+        if name != LINES:
+            names = first_images(head(folder, file))
         else:
-            is_table = find_form(head(path)) is not None
-            names = first_images(head(path))[:3]
-        if is_table:
-            tables[file] = [joined(place, image) for image in names]
+            record = first_records(folder, file).get("", {})
+            is_table = IMAGE in record and bool(caption_columns(tuple(record)))
+            names = [str(record[IMAGE])] if is_table else None
+        if names is not None:
+            tables[file] = [joined(place, image) for image in names[:3]]
     if not tables:
         return []
     return [
@@ -68,11 +72,10 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Raises:
         WorkbenchError: no such table, or lines that cannot be read.
     """
-    require_folder(raw)
+    folder = list_raw(raw, options)
     found = annotation_files(
-        raw=raw,
-        options=options,
-        folder=list_folder(raw),
+        folder,
+        options,
         recognise=recognise,
         expected=f"{CSV} or {LINES} with {IMAGE} and a caption",
     )
@@ -84,7 +87,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         split = rows["split"].where(rows["split"] != "", split_in_path(place) or "")
         tables[file] = rows.assign(image=inside, split=split)
     splits = splits_in_column(tables, options.corpus.restval)
-    return described_source(raw, options, splits, with_caption_ids(tables.values()))
+    captions = with_caption_ids(tables.values())
+    return described_source(folder, options, splits=splits, captions=captions)
 
 
 def _read_lines(path: Path) -> pd.DataFrame:
@@ -110,13 +114,14 @@ def _captions_of(record: Any) -> list[tuple[str, str, str]]:
     """Image, text and split of each caption of a record; ValueError says what is wrong with it."""
     if not isinstance(record, dict) or not isinstance(record.get(IMAGE), str):
         raise ValueError(f"no text {IMAGE}")
-    keys = list(record)
-    places = caption_places(keys)
-    if not places:
+    columns = caption_columns(tuple(record))
+    if not columns:
         raise ValueError(f"no caption ({', '.join(CAPTION_COLUMNS[:4])} ...)")
-    values = [record[keys[place]] for place in places]
-    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+    values = [record[key] for key in columns[0]]
+    if not all(isinstance(value, str | list) for value in values):
+        raise ValueError("a caption is no text")
+    texts = [text for value in values for text in plain_texts(value)]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a caption is no text")
-    split = next((str(record[key]) for key in SPLIT_COLUMNS if key in record), "")
+    split = str(record.get(first_of(record, SPLIT_COLUMNS), ""))
     return [(record[IMAGE], text, split) for text in texts]

@@ -1,6 +1,7 @@
 """Karpathy's dataset_flickr8k.json, dataset_flickr30k.json, dataset_coco.json, and files like them:
 records of images with filename and sentences, whatever the file's name is."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -8,9 +9,8 @@ import pandas as pd
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from pipeline.dataset.annotations import read_annotations
-from pipeline.dataset.described import check_once, described_source
-from pipeline.dataset.folder import Folder, list_folder
+from pipeline.dataset.annotations import check_once, described_source, read_annotations
+from pipeline.dataset.folder import Folder
 from pipeline.dataset.recognise import (
     Found,
     annotation_files,
@@ -18,8 +18,8 @@ from pipeline.dataset.recognise import (
     first_records,
     values_in_head,
 )
-from pipeline.dataset.source import Options, Source
-from pipeline.dataset.splits import as_split
+from pipeline.dataset.source import Options, Source, list_raw
+from pipeline.dataset.splits import RESTVAL, as_split
 from pipeline.runtime.errors import counted
 from pipeline.runtime.section import Name
 
@@ -52,13 +52,12 @@ def recognise(folder: Folder) -> list[Found]:
     published = folder.matching(*PUBLISHED)
     found = []
     for file in few_files(folder, "*.json"):
-        path = folder.root / file
-        record = _first_image(first_records(path))
+        record = _first_image(first_records(folder, file))
         if record is not None:
             found.append(
                 Found(
                     files=(file,),
-                    names=values_in_head(path, "filename"),
+                    names=values_in_head(folder, file, "filename"),
                     has_splits="split" in record,
                     is_published=file in published,
                 )
@@ -66,7 +65,8 @@ def recognise(folder: Folder) -> list[Found]:
     return found
 
 
-def _first_image(records: Any) -> Any:
+def _first_image(records: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The first record of a file in this form, by the first record of each of its lists."""
     for key in ("images", ""):
         record = records.get(key, {})
         if isinstance(record.get("filename"), str) and isinstance(record.get("sentences"), list):
@@ -77,31 +77,45 @@ def _first_image(records: Any) -> Any:
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read a file in Karpathy's form: image_id is filepath/filename (MS-COCO) or filename,
     caption_id the sentid, `<image>#<number>` where there is none. The tokens are the file's; where
-    it has none the words are cut later."""
+    it has none the words are cut later.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, the file where there are several; corpus.restval, whether
+            Karpathy's third part of MS-COCO is trained on or left out.
+
+    Returns:
+        The source, its splits those of the records.
+
+    Raises:
+        WorkbenchError: no such file, or records without filename or sentences, each named.
+    """
+    folder = list_raw(raw, options)
     found = annotation_files(
-        raw=raw,
-        options=options,
-        folder=list_folder(raw),
+        folder,
+        options,
         recognise=recognise,
         expected=EXPECTED,
         published=PUBLISHED,
     )
-    path = raw / found.files[0]
+    file = found.files[0]
+    path = raw / file
     hint = "expected is the format of Karpathy's dataset_*.json"
-    if "" in first_records(path):
-        records: list[_Image] = read_annotations(path, list[_Image], hint)
+    records: list[_Image]
+    if "" in first_records(folder, file):
+        records = read_annotations(path, list[_Image], hint)
     else:
         records = read_annotations(path, _Dataset, hint)["images"]
     names = [_name(image) for image in records]
     check_once(path, names)
-    restval = options.corpus.restval
     splits: dict[str, str | None] = {}
     captions = []
     for name, image in zip(names, records, strict=True):
         split = image.get("split")
-        if (split, restval) == ("restval", "drop"):
+        if split == RESTVAL and options.corpus.restval == "drop":
             continue
-        splits[name] = "train" if split == "restval" else split
+        splits[name] = "train" if split == RESTVAL else split
         for number, sentence in enumerate(image["sentences"]):
             own = sentence.get("sentid")
             caption_id = f"{name}#{number}" if own is None else str(own)
@@ -109,7 +123,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             captions.append((caption_id, name, sentence["raw"], words))
     dropped = len(records) - len(splits)
     return described_source(
-        raw,
+        folder,
         options,
         splits=splits,
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text", "tokens"]),
@@ -118,5 +132,6 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
 
 def _name(image: _Image) -> str:
+    """The path of an image, as the file names it."""
     folder = image.get("filepath")
     return f"{folder}/{image['filename']}" if folder else image["filename"]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.dataset.described import described_source, numbered, one_split_each
-from pipeline.dataset.folder import Folder, joined, list_folder
-from pipeline.dataset.locate import IMAGE_ENDINGS, is_among, stems_of
+from pipeline.dataset.annotations import described_source, numbered, one_split_each
+from pipeline.dataset.folder import IMAGE_ENDINGS, Folder, joined
+from pipeline.dataset.locate import is_among
 from pipeline.dataset.recognise import Found, annotation_files, few_files, head
-from pipeline.dataset.source import Options, Source
+from pipeline.dataset.source import Options, Source, list_raw
 from pipeline.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, read_text
@@ -41,6 +41,7 @@ def recognise(folder: Folder) -> list[Found]:
 
 
 def _found(folder: Folder, pairs: Pairs) -> Found:
+    """Lists that are read together, with some of their images."""
     names = [name for file in dict.fromkeys(pairs.values()) for name in _names(folder, file)]
     return Found(
         files=(*pairs, *dict.fromkeys(pairs.values())),
@@ -67,8 +68,7 @@ def _kinds(folder: Folder) -> list[Pairs]:
                     known = own.get(captions)
                     if known is None or _nearness(captions, images) > _nearness(captions, known):
                         own[captions] = images
-    stems = stems_of(folder)
-    whole = (_of_images_here(folder, pairs, stems) for pairs in kinds.values())
+    whole = (_of_images_here(folder, pairs) for pairs in kinds.values())
     return [pairs for pairs in whole if _are_texts(folder, pairs)]
 
 
@@ -88,14 +88,15 @@ def _kind_of(file: str, begin: str) -> str:
 
 def _nearness(first: str, second: str) -> tuple[bool, int]:
     """How near two files lie to each other: in one folder, else how much of their path is one."""
-    one, other = first.rpartition("/")[0], second.rpartition("/")[0]
+    one = first.rpartition("/")[0]
+    other = second.rpartition("/")[0]
     return one == other, len(os.path.commonpath(["/" + one, "/" + other]))
 
 
-def _of_images_here(folder: Folder, pairs: Pairs, stems: set[str]) -> Pairs:
+def _of_images_here(folder: Folder, pairs: Pairs) -> Pairs:
     """The pairs without lists whose images are not there, where others of their split have some."""
     are_here = {
-        images: any(is_among(name, stems) for name in _names(folder, images))
+        images: any(is_among(name, folder.stems) for name in _names(folder, images))
         for images in pairs.values()
     }
     splits = {split_in_path(images) for images, here in are_here.items() if here}
@@ -107,7 +108,8 @@ def _of_images_here(folder: Folder, pairs: Pairs, stems: set[str]) -> Pairs:
 
 
 def _first_lines(folder: Folder, file: str) -> list[str]:
-    lines = head(folder.root / file).split("\n")[:LOOKED_AT]
+    """The first lines of a file that are not blank, stripped."""
+    lines = head(folder, file).split("\n")[:LOOKED_AT]
     return [line.strip() for line in lines if line.strip()]
 
 
@@ -131,10 +133,23 @@ def _are_texts(folder: Folder, files: Iterable[str]) -> bool:
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read lists of captions and of images, line by line: image_id is the image's path, caption_id
-    `<image_id>#<number>`, the split that in the lists' names. corpus.annotations may name one of
-    several lists of captions: those of its kind are read, as train.de, val.de and test.de."""
-    folder = list_folder(raw)
-    pairs = _chosen(raw, folder, options)
+    `<image_id>#<number>`, the split that in the lists' names.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations may name one of several lists of captions: those of its kind are
+            read, as train.de, val.de and test.de.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such lists, several kinds that are equally good, lists of different
+            lengths, a line without an image, or an image in two splits.
+    """
+    folder = list_raw(raw, options)
+    pairs = _chosen(folder, options)
     rows: list[tuple[str, str]] = []
     named: list[tuple[str, str | None]] = []
     problems = Problems(str(raw))
@@ -161,7 +176,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     }
     shown = listing((f"{captions} with {images}" for captions, images in pairs.items()), 5)
     return described_source(
-        raw,
+        folder,
         options,
         splits=one_split_each(raw, named),
         captions=pd.DataFrame(table),
@@ -169,16 +184,14 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
 
 
-def _chosen(raw: Path, folder: Folder, options: Options) -> Pairs:
+def _chosen(folder: Folder, options: Options) -> Pairs:
     """The pairs of lists that are read; WorkbenchError where there are none or several kinds."""
     kinds = _kinds(folder)
     name = options.corpus.annotations
     named = [pairs for pairs in kinds if name in pairs]
     if named:
         return named[0]
-    found = annotation_files(
-        raw=raw, options=options, folder=folder, recognise=recognise, expected=EXPECTED
-    )
+    found = annotation_files(folder, options, recognise=recognise, expected=EXPECTED)
     for pairs in kinds:
         if _found(folder, pairs) == found:
             return pairs
@@ -189,5 +202,6 @@ def _chosen(raw: Path, folder: Folder, options: Options) -> Pairs:
 
 
 def _lines(path: Path) -> list[str]:
+    """All lines of a list, stripped, blank ones, too: their numbers tell what belongs together."""
     lines = read_text(path).split("\n")
     return [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]

@@ -21,6 +21,19 @@ def recognise(folder: Folder) -> list[Found]:
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the parquet files below raw that have a column of images; ids as `read_row_shards`
-    says."""
-    shards = find_shards(raw, options.corpus.annotations, FORMAT.ending)
+    says.
+
+    Args:
+        raw: the user's folder.
+        out: the folder of the corpus, for the images.
+        options: corpus.annotations, a file or a folder; corpus.image_field and
+            corpus.caption_field, columns; how splits are drawn.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such file, files that are damaged or have no such columns.
+    """
+    shards = find_shards(raw, options, FORMAT.ending)
     return read_row_shards(raw, out, options, shards=shards, form=FORMAT)

@@ -11,11 +11,15 @@ from pydantic import BeforeValidator
 from typing_extensions import TypedDict
 
 from pipeline.corpus.tables import SPLITS
-from pipeline.dataset.annotations import read_annotations, read_json_lines
-from pipeline.dataset.columns import IMAGE_COLUMNS, SPLIT_COLUMNS
-from pipeline.dataset.described import described_source, numbered, one_split_each
-from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.locate import IMAGE_ENDINGS
+from pipeline.dataset.annotations import (
+    described_source,
+    numbered,
+    one_split_each,
+    read_annotations,
+    read_json_lines,
+)
+from pipeline.dataset.cells import IMAGE_COLUMNS, SPLIT_COLUMNS, caption_columns, plain_texts
+from pipeline.dataset.folder import IMAGE_ENDINGS, Folder
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.recognise import (
     Found,
@@ -27,9 +31,8 @@ from pipeline.dataset.recognise import (
     is_person,
     values_in_head,
 )
-from pipeline.dataset.source import Options, Source
-from pipeline.dataset.splits import SPLIT_WORDS, as_split, split_in_path, split_named
-from pipeline.dataset.table import caption_places
+from pipeline.dataset.source import Options, Source, list_raw
+from pipeline.dataset.splits import RESTVAL, SPLIT_WORDS, as_split, split_in_path, split_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.section import Name
 
@@ -61,15 +64,14 @@ def recognise(folder: Folder) -> list[Found]:
     names: dict[str, tuple[str, ...]] = {}
     has_split = {}
     for file in few_files(folder, *FILES):
-        path = folder.root / file
-        records = first_records(path)
+        records = first_records(folder, file)
         keys = next(iter(_find_keys(records, CorpusConfig())), None)
-        mapping = _MAPPING.match(head(path))
+        mapping = _MAPPING.match(head(folder, file))
         if mapping is not None:
             names[file] = (mapping[1],)
             has_split[file] = False
         elif keys is not None and not is_person(records[keys.records]):
-            names[file] = values_in_head(path, keys.image)
+            names[file] = values_in_head(folder, file, keys.image)
             has_split[file] = bool(split_named(keys.records)) or keys.split in records[keys.records]
     return [
         Found(
@@ -88,14 +90,15 @@ def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -
 
 
 def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys | None:
+    """The keys of a list by its first record; None where it has no images or no captions."""
     images = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
     if key == "annotations":  # MS-COCO's form has ids of images there, and not their names
         images = [name for name in images if name != "image_id"]
     image = config.image_field or next(iter(images), None)
     texts = [name for name, value in record.items() if _is_texts(value) and name != image]
-    captions = tuple(texts[place] for place in caption_places(texts))
+    captions = next(iter(caption_columns(tuple(texts))), [])
     if config.caption_field is not None:
-        captions = (config.caption_field,)
+        captions = [config.caption_field]
     if image is None or image not in record or not captions or captions[0] not in record:
         return None
     # a column `split` always means that; others, such as `set`, if they say such a word
@@ -105,14 +108,16 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         if _is_text(record.get(name))
         and (name == SPLIT_COLUMNS[0] or as_split(record[name]) in SPLITS)
     ]
-    return _Keys(key, image, captions, next(iter(splits), SPLIT_COLUMNS[0]))
+    return _Keys(key, image, tuple(captions), next(iter(splits), SPLIT_COLUMNS[0]))
 
 
 def _is_text(value: object) -> bool:
+    """Whether a value is a text that could name an image or a split."""
     return isinstance(value, str) and value != ""
 
 
 def _is_texts(value: object) -> bool:
+    """Whether a value could be captions: a text, or some."""
     return isinstance(value, str) or (
         isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
     )
@@ -121,24 +126,38 @@ def _is_texts(value: object) -> bool:
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read a file, or one for each split: image_id is the image's path, caption_id
     `<image_id>#<number>`. Records of one image give it all their captions. The split is the
-    record's, else that in the file's name."""
+    record's, else that in the file's name.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, a file or a folder; corpus.image_field and
+            corpus.caption_field, keys of the records; corpus.restval; how splits are drawn.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such file, records without an image or a caption, each named, or an image
+            in two splits.
+    """
+    folder = list_raw(raw, options)
     found = annotation_files(
-        raw=raw,
-        options=options,
-        folder=list_folder(raw),
+        folder,
+        options,
         recognise=recognise,
         expected=EXPECTED,
         published=PUBLISHED,
     )
     rows: list[_Row] = []
     for file in found.files:
-        rows += _read_file(raw / file, options.corpus, split_in_path(file))
+        rows += _read_file(folder, file, options.corpus)
     kept = rows
     if options.corpus.restval == "drop":
-        kept = [row for row in rows if row[2] != "restval"]
+        kept = [row for row in rows if row[2] != RESTVAL]
     dropped = len({row[0] for row in rows}) - len({row[0] for row in kept})
     splits = one_split_each(
-        raw, ((image, "train" if split == "restval" else split) for image, _, split in kept)
+        raw, ((image, "train" if split == RESTVAL else split) for image, _, split in kept)
     )
     described = [image for image, texts, _ in kept for _ in texts]
     captions = {
@@ -147,7 +166,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         "text": [text for _, texts, _ in kept for text in texts],
     }
     return described_source(
-        raw,
+        folder,
         options,
         splits=splits,
         captions=pd.DataFrame(captions),
@@ -155,14 +174,16 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
 
 
-def _read_file(path: Path, config: CorpusConfig, split: str | None) -> list[_Row]:
-    """The records of a file, of a split where they say no other; WorkbenchError names what is wrong
-    with them."""
+def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
+    """The records of a file, of the split in its name where they say no other; WorkbenchError names
+    what is wrong with them."""
+    path = folder.root / file
+    split = split_in_path(file)
     hint = f"expected is {EXPECTED}"
-    if _MAPPING.match(head(path)):
+    if _MAPPING.match(head(folder, file)):
         named = read_annotations(path, dict[Name, Captions], hint)
-        return [(image, _as_list(texts), split) for image, texts in named.items()]
-    lists = first_records(path)
+        return [(image, plain_texts(texts), split) for image, texts in named.items()]
+    lists = first_records(folder, file)
     found = _find_keys(lists, config)
     if len(found) > 1 and not all(split_named(keys.records) for keys in found):
         raise WorkbenchError(
@@ -185,7 +206,7 @@ def _read_file(path: Path, config: CorpusConfig, split: str | None) -> list[_Row
     kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
     if keys.records:
         return _of_lists(path, keys, kind, split, hint)
-    if head(path).lstrip().startswith("{"):
+    if head(folder, file).lstrip().startswith("{"):
         records = read_json_lines(path, kind, hint)
     else:
         records = read_annotations(path, list[kind], hint)
@@ -208,17 +229,12 @@ def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) 
 
 
 def _rows(records: Iterable[Mapping[str, Any]], keys: _Keys, split: str | None) -> list[_Row]:
+    """Image, captions and split of every record; split: of those that say none."""
     return [
         (
             record[keys.image],
-            [text for key in keys.captions for text in _as_list(record[key])],
+            [text for key in keys.captions for text in plain_texts(record[key])],
             record.get(keys.split) or split,
         )
         for record in records
     ]
-
-
-def _as_list(captions: Captions | None) -> list[str]:
-    if captions is None:
-        return []
-    return [captions] if isinstance(captions, str) else captions

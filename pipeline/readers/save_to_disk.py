@@ -32,8 +32,21 @@ def recognise(folder: Folder) -> list[Found]:
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the arrow files below raw that have a column of images; ids as `read_row_shards` says.
-    WorkbenchError where a file that state.json names is not there."""
-    shards = find_shards(raw, options.corpus.annotations, FORMAT.ending)
+
+    Args:
+        raw: the user's folder.
+        out: the folder of the corpus, for the images.
+        options: corpus.annotations, a file or a folder; corpus.image_field and
+            corpus.caption_field, columns; how splits are drawn.
+
+    Returns:
+        The source, with a remark about arrow files that are no part of a saved dataset.
+
+    Raises:
+        WorkbenchError: no such file, one that state.json names is not there, or files that are
+            damaged or have no such columns.
+    """
+    shards = find_shards(raw, options, FORMAT.ending)
     folders = list(dict.fromkeys(shard.path.parent for shard in shards))
     listed = {folder: _listed(folder) for folder in folders}
     own = [shard for shard in shards if _belongs(shard, listed[shard.path.parent])]

@@ -1,27 +1,36 @@
-"""WebDataset's tar files: the members of a sample share their name up to the first dot."""
+"""WebDataset's tar files: the members of a sample share their name up to the first dot.
+
+Members are read from a stream and held against the file's real size: tarfile ends at a damaged
+header as at a proper end, so the end mark is looked for.
+"""
 
 import gzip
 import io
 import json
+import os
 import re
 import shlex
+import tarfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from tarfile import TarInfo
 from typing import Any, BinaryIO, NamedTuple
 
-from pipeline.dataset.cells import Text, lines_of, text_field, texts_of
-from pipeline.dataset.columns import CAPTION_COLUMNS
-from pipeline.dataset.extracted import ExtractedImages
-from pipeline.dataset.folder import Folder, list_folder
-from pipeline.dataset.locate import IMAGE_ENDINGS
+from pipeline.dataset.cells import (
+    CAPTION_COLUMNS,
+    TEXT_FIELDS,
+    Text,
+    first_of,
+    lines_of,
+    texts_of,
+)
+from pipeline.dataset.folder import IMAGE_ENDINGS, Folder
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.recognise import Found
 from pipeline.dataset.shards import (
     DAMAGED,
-    NO_IMAGE,
     Caption,
     Gathered,
     Shard,
@@ -31,8 +40,7 @@ from pipeline.dataset.shards import (
     read_shards,
     require_splits,
 )
-from pipeline.dataset.source import Options, Source, require_folder
-from pipeline.dataset.tar import DamagedTar, read_members
+from pipeline.dataset.source import Options, Source, list_raw
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, is_text
 
@@ -48,6 +56,18 @@ UNPACKED = 1 << 23  # bytes of a compressed one that are unpacked for this
 # Key and ending as WebDataset cuts them; a name that begins with a dot, as macOS writes, has none.
 _FIRST_DOT = re.compile(r"(?P<key>(?:.*/|)[^./][^./]*)\.(?P<ending>[^/]*)", re.DOTALL)
 _LAST_DOT = re.compile(r"(?P<key>(?:.*/|)[^./][^/]*)\.(?P<ending>[^./]*)", re.DOTALL)
+
+
+# What tarfile raises for headers that are damaged in one way or another.
+UNREADABLE = (
+    tarfile.TarError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+    OSError,
+)
 
 
 class _Member(NamedTuple):
@@ -74,18 +94,32 @@ def recognise(folder: Folder) -> list[Found]:
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the tar files below raw: image_id is `<shard>/<member>`, because keys need not differ
     between shards, caption_id `<image_id>#<number>`. Captions are the lines of .txt, else the text
-    or texts in .json; corpus.image_field and corpus.caption_field name other endings."""
-    _refuse_compressed(raw, options.corpus.annotations)
-    shards = find_shards(raw, options.corpus.annotations, ".tar")
+    or texts in .json.
+
+    Args:
+        raw: the user's folder.
+        out: the folder of the corpus, for the images.
+        options: corpus.annotations, a file or a folder; corpus.image_field and
+            corpus.caption_field, other endings; how splits are drawn.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such file, compressed ones, damaged ones, members that cannot be read or
+            may not be (links, pickles), or samples of which it is not clear what is meant.
+    """
+    _refuse_compressed(raw, options)
+    shards = find_shards(raw, options, ".tar")
     require_splits(raw, shards)
-    return read_shards(raw, out, options, shards=shards, kind="tar", read_shard=_read_shard)
+    read_shard = partial(_read_shard, config=options.corpus)
+    return read_shards(raw, out, options, shards=shards, kind="tar", read_shard=read_shard)
 
 
-def _refuse_compressed(raw: Path, name: str | None) -> None:
+def _refuse_compressed(raw: Path, options: Options) -> None:
     """Raise WorkbenchError for compressed tar files with samples, which would be left out."""
-    require_folder(raw)
-    patterns = [f"*{ending}" for ending in COMPRESSED]
-    files = list_folder(raw).matching(*patterns)
+    name = options.corpus.annotations
+    files = list_raw(raw, options).matching(*(f"*{ending}" for ending in COMPRESSED))
     named = [file for file in files if name is None or file == name or file.startswith(f"{name}/")]
     own = [file for file in named if _sight(raw / file) is Sight.SHARD]
     if own:
@@ -117,9 +151,7 @@ def _sight(path: Path) -> Sight:
     return Sight.SHARD if are_samples else Sight.OTHER
 
 
-def _read_shard(
-    shard: Shard, folder: ExtractedImages, gathered: Gathered, config: CorpusConfig
-) -> None:
+def _read_shard(shard: Shard, gathered: Gathered, config: CorpusConfig) -> None:
     """Write the images of a shard and note its captions; WorkbenchError for all that is wrong."""
     problems = Problems("its members")
     with open(shard.path, "rb") as stream:
@@ -132,18 +164,25 @@ def _read_shard(
         unreadable: list[str] = []
         for key, sample in samples.items():
             try:
-                image, text = _image(sample, config), _text(sample, config)
+                image = _image(sample, config)
+                text = _text(sample, config)
+                texts = _captions(stream, sample.get(text or ""), config.caption_field)
             except _Unclear as error:
                 unclear.append(f"{f'{shard.name}/{key}'!a}: {error}")
                 continue
-            try:
-                member = sample.get(text or "")
-                texts = _captions(stream, member, config.caption_field) if member else []
             except (ValueError, RecursionError) as error:
                 unreadable.append(f"{key!a}: {error}")
                 continue
-            found = (sample.get(image or ""), texts)
-            _note(shard, key, found, stream=stream, folder=folder, gathered=gathered)
+            member = sample.get(image or "")
+            if member is not None or texts:
+                image_id = f"{shard.name}/{key}"
+                if member is None:
+                    gathered.add_image(image_id, shard.split, None)
+                else:
+                    image_id = f"{shard.name}/{member.name}"
+                    stream.seek(member.start)
+                    gathered.add_image(image_id, shard.split, stream, member.size)
+                gathered.captions += [Caption(image_id, one.text, one.tokens) for one in texts]
             read_ones = (image, text, *TEXTS)
             gathered.others.update(ascii(one) for one in sample if one not in read_ones)
     problems.add("captions that cannot be read", unreadable)
@@ -177,7 +216,7 @@ def _members(stream: BinaryIO, problems: Problems) -> list[_Member]:
     return list(members.values())
 
 
-def _fault(info: TarInfo, name: str) -> str:
+def _fault(info: tarfile.TarInfo, name: str) -> str:
     """Why a member is refused, empty when it is not."""
     if not info.isreg():
         return "links and devices"
@@ -260,31 +299,10 @@ def _one_of(endings: Sequence[str], what: str, setting: str) -> str | None:
     return endings[0] if endings else None
 
 
-def _note(
-    shard: Shard,
-    key: str,
-    found: tuple[_Member | None, list[Text]],
-    stream: BinaryIO,
-    folder: ExtractedImages,
-    gathered: Gathered,
-) -> None:
-    """Write the image of a sample and note its captions; a sample without either is none."""
-    member, texts = found
-    if member is None and not texts:
-        return
-    image_id = f"{shard.name}/{key if member is None else member.name}"
-    fault = NO_IMAGE
-    if member is not None:
-        stream.seek(member.start)
-        fault = folder.write(image_id, member.size, stream)
-    gathered.images[image_id] = shard.split
-    if fault:
-        gathered.faults[image_id] = fault
-    gathered.captions += [Caption(image_id, text.text, text.tokens) for text in texts]
-
-
-def _captions(stream: BinaryIO, member: _Member, field: str | None) -> list[Text]:
-    """The captions in a member; ValueError for what cannot be read."""
+def _captions(stream: BinaryIO, member: _Member | None, field: str | None) -> list[Text]:
+    """The captions in a member, none in None; ValueError for what cannot be read."""
+    if member is None:
+        return []
     if member.size > LONGEST_TEXT:
         raise ValueError(f"a text of more than {LONGEST_TEXT:,} bytes")
     stream.seek(member.start)
@@ -292,17 +310,47 @@ def _captions(stream: BinaryIO, member: _Member, field: str | None) -> list[Text
     if not member.name.lower().endswith(".json"):
         return [Text(line) for line in lines_of(text)]
     value: Any = json.loads(text)
-    is_key = field is not None and not member.name.lower().endswith(f".{field.lower()}")
-    names = (field,) if is_key else CAPTION_COLUMNS
-    key = next((name for name in names if isinstance(value, dict) and name in value), None)
+    names: tuple[str, ...] = CAPTION_COLUMNS
+    if field is not None and not member.name.lower().endswith(f".{field.lower()}"):
+        names = (field,)  # a key, not an ending
+    key = first_of(value, names) if isinstance(value, dict) else None
     if key is None:
         raise ValueError(
             f"no {' or '.join(map(str, names))} in the .json; set corpus.caption_field"
         )
     cells = value[key] if isinstance(value[key], list) else [value[key]]
-    if not all(is_text(cell) or (isinstance(cell, dict) and text_field(cell)) for cell in cells):
+    records = [cell for cell in cells if isinstance(cell, dict) and first_of(cell, TEXT_FIELDS)]
+    if len(records) + sum(map(is_text, cells)) < len(cells):
         raise ValueError(f"{key} in the .json is neither text nor a list of texts")
     texts = texts_of(cells)
     if not all(is_text(one.text) for one in texts):
         raise ValueError(f"{key} in the .json has halves of characters")
     return texts
+
+
+class DamagedTar(Exception):
+    """Where and why a tar file cannot be read on."""
+
+
+def read_members(stream: BinaryIO) -> Iterator[tarfile.TarInfo]:
+    """The members of an uncompressed tar file (ustar, GNU or pax) until its end mark; the stream
+    may be moved between two. Names have surrogates for bytes that are not UTF-8. DamagedTar for an
+    unreadable header, a sparse member, one cut short, no end mark."""
+    length = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    try:
+        with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
+            while info := archive.next():
+                archive.members = []  # type: ignore[attr-defined]  # it would keep them all
+                if info.issparse() or any(key.startswith("GNU.sparse") for key in info.pax_headers):
+                    raise ValueError(f"member at byte {info.offset:,}: sparse, which is not read")
+                if info.size < 0 or (info.isreg() and info.offset_data + info.size > length):
+                    raise ValueError(f"member at byte {info.offset:,}: cut short")
+                yield info
+            end = archive.offset
+    except UNREADABLE as error:
+        raise DamagedTar(str(error) or type(error).__name__) from None
+    stream.seek(end)
+    mark = stream.read(tarfile.BLOCKSIZE)
+    if len(mark) < tarfile.BLOCKSIZE or any(mark):
+        raise DamagedTar(f"no header and no end mark at byte {end:,}")

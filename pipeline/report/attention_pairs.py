@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.evaluation.truth import group_codes
 from pipeline.runtime.text import Values
-from pipeline.scores.groups import group_codes
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.layout import Attributes
 
 if TYPE_CHECKING:
-    from pipeline.scores.file import SplitScores
+    from pipeline.evaluation.score_file import SplitScores
 
 Floats = npt.NDArray[np.float32]
 

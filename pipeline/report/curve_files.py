@@ -1,7 +1,7 @@
 """Curve files, one row per epoch, as the report draws them."""
 
 import io
-import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,11 @@ REMEDY = "write it again with: dvc repro train"
 
 @dataclass(frozen=True)
 class Curve:
-    """Loss and validation rsum of one model, by E epochs."""
+    """Loss and validation rsum of one model, by E epochs.
+
+    Parts of a model that are trained one after the other, as DP-RNN's two networks, have their
+    epochs one after the other, too, each counted from 1; a last row is for all kept weights.
+    """
 
     epochs: list[float]
     loss: list[float]
@@ -30,16 +34,40 @@ class Curve:
     # wrongly; NaN in epochs that classify nothing.
     errors: Mapping[str, list[float]] = field(default_factory=dict)
     phases: Sequence[str] = ()  # (E,) what each epoch belongs to, such as stage_2
+    parts: Sequence[str] = ()  # (E,) the part that it trained; empty for a model without parts
+
+    def part(self, row: int) -> str:
+        """The part of a row, "" for a model without parts."""
+        return self.parts[row] if self.parts else ""
+
+    def line(self, values: Sequence[float]) -> tuple[list[float], list[float]]:
+        """Epochs and values as one line, which NaN breaks between two parts."""
+        epochs: list[float] = []
+        heights: list[float] = []
+        for row, (epoch, value) in enumerate(zip(self.epochs, values, strict=True)):
+            if row and self.part(row) != self.part(row - 1):
+                epochs.append(math.nan)
+                heights.append(math.nan)
+            epochs.append(epoch)
+            heights.append(value)
+        return epochs, heights
 
     @property
     def turns(self) -> dict[float, str]:
-        """By the first epoch of each phase but the first: its name."""
-        epochs = zip(self.epochs, itertools.pairwise(["", *self.phases]), strict=False)
-        return {epoch: phase for epoch, (before, phase) in epochs if before not in ("", phase)}
+        """By the first epoch of each phase but the first of its part: its name."""
+        return {
+            self.epochs[row]: self.phases[row]
+            for row in range(1, len(self.phases))
+            if self.part(row) == self.part(row - 1)
+            and self.phases[row - 1] not in ("", self.phases[row])
+        }
 
     @property
     def best(self) -> tuple[float, float]:
-        """Epoch and validation rsum of the weights that were kept: the first largest rsum."""
+        """Epoch and validation rsum of the weights that were kept: the first largest rsum, or the
+        last row of a model with parts."""
+        if self.parts:
+            return self.epochs[-1], self.rsum[-1]
         rsum = max(self.rsum)
         return self.epochs[self.rsum.index(rsum)], rsum
 
@@ -67,4 +95,5 @@ def read_curve(path: Path) -> Curve | None:
         raise WorkbenchError(f"{path}: not a curve: {error}", REMEDY) from None
     errors = {str(name).removesuffix(ERROR): values.tolist() for name, values in shares.items()}
     epochs, loss, rsum = (numbers[name].tolist() for name in COLUMNS)
-    return Curve(epochs, loss, rsum, errors, phases.tolist())
+    parts = table["part"].tolist() if "part" in table else []
+    return Curve(epochs, loss, rsum, errors, phases.tolist(), parts)

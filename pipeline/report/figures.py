@@ -7,7 +7,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from pipeline.comparison.table import TableRow, interval_text
+from pipeline.evaluation.comparison import TableRow, interval_text
 from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.drawing import OTHER, TRUE, WIDTH, as_svg, colour, dashes, figure
@@ -70,7 +70,8 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
         axes = drawn.subplots()
         for name, curve in curves.items():
             number = series[name]
-            _plot_line(axes, curve.epochs, curve.rsum, number)
+            epochs, rsum = curve.line(curve.rsum)
+            _plot_line(axes, epochs, rsum, number)
             axes.plot(*curve.best, "o", color=colour(number), markersize=7)
         for name, curve in curves.items():
             _plot_turns(axes, curve, series[name], f"{name}: ", 0)
@@ -91,7 +92,8 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
     """
     with figure(SMALL_WIDTH, SMALL_HEIGHT) as drawn:
         axes = drawn.subplots()
-        _plot_line(axes, curve.epochs, curve.loss, number)
+        epochs, loss = curve.line(curve.loss)
+        _plot_line(axes, epochs, loss, number)
         _plot_turns(axes, curve, number, "", 1)
         if min(curve.loss) > 0:
             logarithmic(axes)

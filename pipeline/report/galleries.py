@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pipeline.evaluation.file import RankRecord
 from pipeline.evaluation.findings import BestHits
+from pipeline.evaluation.rank_file import RankRecord
+from pipeline.evaluation.truth import Direction
 from pipeline.report.shelf import CorpusLookup, Entry
-from pipeline.scores.ranking import Direction
 
 
 def build_galleries(

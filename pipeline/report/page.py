@@ -10,15 +10,15 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from pipeline.comparison import extended, phrases, table
-from pipeline.comparison.paired import Difference
-from pipeline.comparison.phrases import PhraseRow
-from pipeline.comparison.results import Result
-from pipeline.comparison.standing import verdict
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
-from pipeline.evaluation.columns import METRICS, RECALL_NAME, columns_in
-from pipeline.evaluation.findings import read_findings
-from pipeline.evaluation.hubness import CLASSES, Hubness, pairs_table
+from pipeline.evaluation import comparison, phrase_table
+from pipeline.evaluation.comparison import Result
+from pipeline.evaluation.findings import CLASSES, Hubness, pairs_table
+from pipeline.evaluation.paired import Difference
+from pipeline.evaluation.phrase_table import PhraseRow
+from pipeline.evaluation.rank_file import METRICS, RECALL_NAME, columns_in, read_findings
+from pipeline.evaluation.standing import verdict
+from pipeline.evaluation.truth import DIRECTIONS, Direction
 from pipeline.report.attention import attention_figures
 from pipeline.report.colours import COLOURS, numbers_of
 from pipeline.report.curve_files import Curve, read_curve
@@ -29,7 +29,6 @@ from pipeline.report.phrases import phrase_section
 from pipeline.report.provenance import commit_query, versions
 from pipeline.report.shelf import CorpusLookup
 from pipeline.runtime.errors import counted
-from pipeline.scores.ranking import DIRECTIONS, Direction
 
 # Of 25,000 pairs of MS-COCO in percent, images as the nearest of captions (table 5).
 PUBLISHED = {"0": 79.2, "1": 4.1, ">=2": 16.7, ">=5": 12.0, ">=10": 2.0}
@@ -42,7 +41,11 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-ENVIRONMENT.filters |= {"counted": counted, "ends": table.interval_text, "figure": table.shown}
+ENVIRONMENT.filters |= {
+    "counted": counted,
+    "ends": comparison.interval_text,
+    "figure": comparison.shown,
+}
 
 
 @dataclass(frozen=True)
@@ -106,14 +109,14 @@ def build_page(
         **_frame_values(run, results),
         **_table_values(results, behind, numbers),
         **_curve_values(curves, [result.name for result in results], numbers),
-        phrase_said=phrases.explained(localised) if localised else "",
-        phrase_head=phrases.HEAD,
-        phrase_cells=[phrases.cells(row) for row in localised],
-        phrase_types=phrases.by_type(localised) if localised else [],
+        phrase_said=phrase_table.explained(localised) if localised else "",
+        phrase_head=phrase_table.HEAD,
+        phrase_cells=[phrase_table.cells(row) for row in localised],
+        phrase_types=phrase_table.by_type(localised) if localised else [],
         phrases=phrase_section(localised, files.found, files.phrases, shelf),
         criteria=criteria,
         models=models,
-        best=table.groups_of(results)[0][0].model,
+        best=comparison.groups_of(results)[0][0].model,
         directions=DIRECTIONS,
         classes=CLASSES,
         published_hubs=PUBLISHED,
@@ -204,7 +207,7 @@ def _frame_values(run: Run, results: Sequence[Result]) -> dict[str, object]:
         "script_digest": base64.b64encode(digest).decode(),
         "dashes": dashes,
         "colours": len(COLOURS),
-        "images": table.images_of(results[0]),
+        "images": comparison.images_of(results[0]),
         "is_subset": results[0].test_images is not None,
         "means": {"i2t": images / captions, "t2i": captions / images},
     }
@@ -214,18 +217,19 @@ def _table_values(
     results: Sequence[Result], behind: Mapping[str, Difference], numbers: Mapping[str, int]
 ) -> dict[str, object]:
     """Rows by group; their cells are those of `shown_first`, then those behind the switch."""
-    groups = table.groups_of(results)
+    groups = comparison.groups_of(results)
     columns = columns_in(groups[0][0].figures)
     first = [column for column in columns if RECALL_NAME.fullmatch(column.keys[-1])]
     more = [column for column in columns if column not in first and len(column.keys) > 1]
     order = [columns.index(column) for column in (columns[-1], *first, *more)]
 
-    def cells(row: table.TableRow, best: Sequence[bool]) -> list[tuple[float, bool]]:
+    def cells(row: comparison.TableRow, best: Sequence[bool]) -> list[tuple[float, bool]]:
         return [(columns[at].of(row.figures), best[at]) for at in order]
 
     return {
         "tables": [
-            list(zip(rows, map(cells, rows, table.best_of(rows)), strict=True)) for rows in groups
+            list(zip(rows, map(cells, rows, comparison.best_of(rows)), strict=True))
+            for rows in groups
         ],
         "behind": behind,
         "shown_first": first,
@@ -233,11 +237,11 @@ def _table_values(
         "interval_figure": interval_figure(groups[0], numbers) if len(results) > 1 else None,
         "legend": list(dict.fromkeys(metric.note for metric in METRICS)),
         "chance": [columns[at].of(results[0].record.chance) for at in order],
-        "notes": [table.BEHIND, *table.notes(results)],
-        "apart": table.APART,
+        "notes": [comparison.BEHIND, *comparison.notes(results)],
+        "apart": comparison.APART,
         "verdict": verdict(results, behind),
-        "beside": extended.beside_rows(results),
-        "beside_said": extended.explained(results) if results[0].extended else "",
+        "beside": comparison.beside_rows(results),
+        "beside_said": comparison.extended_note(results) if results[0].extended else "",
     }
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw
 
-from pipeline.comparison.phrases import PhraseRow
 from pipeline.corpus.images import open_rgb
+from pipeline.evaluation.phrase_table import PhraseRow
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import CORRECT
 from pipeline.phrases.tables import load_phrases

@@ -5,18 +5,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pipeline.evaluation.file import QueryRanks
-from pipeline.evaluation.findings import Separation
-from pipeline.evaluation.hubness import CLASSES, Hubness
+from pipeline.evaluation.findings import CLASSES, Hubness, Separation
+from pipeline.evaluation.rank_file import QueryRanks
+from pipeline.evaluation.truth import DIRECTIONS, Direction
 from pipeline.report.colours import shade
 from pipeline.report.curve_files import Curve
-from pipeline.scores.ranking import DIRECTIONS, Direction
 
 # Ranks at which recall is drawn; on a logarithmic axis more would not be told apart.
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
 WAYS = {"i2t": "image to text", "t2i": "text to image"}
 
-TRAINING = ["model", "epoch", "rsum", "note", "colour"]  # columns
+TRAINING = ["model", "part", "epoch", "rsum", "note", "colour"]  # columns
 
 Rows = list[dict[str, str | float]]
 
@@ -29,12 +28,19 @@ def training_rows(model: str, curve: Curve) -> Rows:
         curve: of its training.
 
     Returns:
-        A row for each epoch; `note` says where a next phase of the training begins.
+        A row for each epoch; `note` says where a next phase of the training begins, `part` which
+        of several parts an epoch trained.
     """
     turns = {epoch: f"{model}: {phase} begins" for epoch, phase in curve.turns.items()}
     return [
-        {"model": model, "epoch": int(epoch), "rsum": rsum, "note": turns.get(epoch, "")}
-        for epoch, rsum in zip(curve.epochs, curve.rsum, strict=True)
+        {
+            "model": model,
+            "part": curve.part(row),
+            "epoch": int(epoch),
+            "rsum": rsum,
+            "note": turns.pop(epoch, ""),  # once, also where several parts turn
+        }
+        for row, (epoch, rsum) in enumerate(zip(curve.epochs, curve.rsum, strict=True))
     ]
 
 

@@ -1,19 +1,18 @@
 """Validation by retrieval after every epoch: the row of the curve, and whether the model has
 collapsed."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 import torch
 
-from pipeline.evaluation.figures import chance_deviation, chance_level, summarise
-from pipeline.evaluation.measure import measure
+from pipeline.evaluation.figures import chance_deviation, chance_level, measure, summarise
 from pipeline.evaluation.metrics.recall import ROWS
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.scores import Scores, as_scores
+from pipeline.evaluation.truth import DIRECTIONS
 from pipeline.runtime.sealed import sealed
-from pipeline.scores.file import SplitScores
-from pipeline.scores.ranking import DIRECTIONS
-from pipeline.scores.tiles import Tiles, as_tiles
-from pipeline.training.phases import EpochVerdict, Row
+from pipeline.training.schedule import Row
 from pipeline.training.trainer import Validation
 
 NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
@@ -27,12 +26,12 @@ def validation_columns(scores: SplitScores) -> Row:
     measured = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
     summary, drawn = summarise(measured, ROWS), [metric.name for metric in ROWS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
-    return {"val_rsum": summary["rsum"], **figures, "val_spread": _spread(as_tiles(scores.scores))}
+    return {"val_rsum": summary["rsum"], **figures, "val_spread": _spread(as_scores(scores.scores))}
 
 
-def _spread(scores: Tiles) -> float:
+def _spread(scores: Scores) -> float:
     """As val_spread, from sums over tiles."""
-    parts = list(scores.each(_moments))
+    parts = list(scores.map_runs(partial(_moments, scores)))
     over_captions = torch.cat([row_sums for row_sums, _ in parts], 1) / scores.shape[1]
     over_images = torch.stack([column_sums for _, column_sums in parts]).sum(0) / scores.shape[0]
     return min(
@@ -41,23 +40,15 @@ def _spread(scores: Tiles) -> float:
     )
 
 
-def _moments(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
+def _moments(scores: Scores, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
     """Sums of scores and of squares, float64: over captions (2, n), over these images (2, M)."""
     row_sums, column_sums = [], []
-    for columns in tiles.columns():
-        tile = tiles.tile(rows, columns).double()
+    for columns in scores.columns():
+        tile = torch.tensor(scores.tile(rows, columns), dtype=torch.float64)
         powers = torch.stack([tile, tile * tile])
         row_sums.append(powers.sum(2))
         column_sums.append(powers.sum(1))
     return torch.stack(row_sums).sum(0), torch.cat(column_sums, 1)
-
-
-def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:
-    """Whether embeddings have come together in one point and nothing is learnt: nearly equal scores
-    count only with an rsum at chance, equal ones only without a new best rsum."""
-    if row["val_rsum"] < largest_of_chance(scores):
-        return bool(row["val_spread"] < NEARLY_EQUAL)
-    return bool(row["val_spread"] < EQUAL and not improved)
 
 
 def largest_of_chance(scores: SplitScores) -> float:
@@ -69,13 +60,15 @@ def largest_of_chance(scores: SplitScores) -> float:
     return float(min(expected + 2 * chance_deviation(*groups), PERFECT))
 
 
-def validate_retrieval(scores: SplitScores) -> Validation:
+def validate_retrieval(scores: SplitScores, whose: str = "the") -> Validation:
     """What the scores of the validation split say of an epoch: the largest rsum is the best.
 
     Nearly equal scores are a collapse where rsum is at chance, equal ones where it is no new best.
 
     Args:
         scores: Of all its images and captions.
+        whose: Scores they are, for a message: where networks are trained in turn, "the word
+            network's".
 
     Returns:
         The columns of the curve, the score (rsum) and in which way nothing is learnt, if so.
@@ -86,7 +79,7 @@ def validate_retrieval(scores: SplitScores) -> Validation:
     is_at_chance = rsum < largest_of_chance(scores)
     is_collapsed = spread < (NEARLY_EQUAL if is_at_chance else EQUAL)
     collapsed = (
-        f"the validation scores are nearly equal (standard deviation {spread:.2g}), "
+        f"{whose} validation scores are nearly equal (standard deviation {spread:.2g}), "
         f"rsum is {rsum:.1f}"
     )
     return Validation(
@@ -95,23 +88,6 @@ def validate_retrieval(scores: SplitScores) -> Validation:
         score=rsum,
         collapsed=collapsed if is_collapsed else "",
         unless_better=not is_at_chance,
-    )
-
-
-def judge_retrieval(scores: SplitScores, history: Sequence[Row]) -> EpochVerdict:
-    """The largest rsum is the best; equal scores are a collapse."""
-    columns = validation_columns(scores)
-    rsum, spread = columns["val_rsum"], columns["val_spread"]
-    improved = all(rsum > row["val_rsum"] for row in history)
-    collapsed = (
-        f"the validation scores are nearly equal (standard deviation {spread:.2g}), "
-        f"rsum is {rsum:.1f}"
-    )
-    return EpochVerdict(
-        columns,
-        f"validation rsum {rsum:.1f}",
-        rsum,
-        collapsed if is_collapsed(scores, columns, improved) else "",
     )
 
 

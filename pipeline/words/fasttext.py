@@ -40,14 +40,16 @@ class FastText:
     def __init__(self, path: Path) -> None:
         from gensim.models.fasttext import ft_ngram_hashes  # takes a second to load
 
-        self.path, self._parts_of = path, ft_ngram_hashes
+        self.path = path
+        self._parts_of = ft_ngram_hashes
         with open(path, "rb") as handle:
             self._data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
         head = self._unpacked(HEAD, 0)
         if head[1] not in VERSIONS:
             raise self._damage(f"of version {head[1]}; {VERSIONS[0]} and {VERSIONS[1]} are read")
-        self.dim, self._buckets = head[DIM], head[BUCKETS]
-        self._lengths = head[SHORTEST], head[LONGEST]
+        self.dim = head[DIM]
+        self._buckets = head[BUCKETS]
+        self._lengths = (head[SHORTEST], head[LONGEST])
         entries, self.count, labels, _, pruned = self._unpacked(COUNTS, HEAD.size)
         sizes = (self.count, labels, self._buckets, *self._lengths)
         sound = min(sizes) >= 0 and entries == self.count + labels and self.count > 0
@@ -60,8 +62,16 @@ class FastText:
         self._matrix = self._mapped()
 
     def read(self, wanted: Container[bytes], sample: WordSample) -> dict[bytes, np.ndarray]:
-        """A row (dim,) float32 per wanted word that the file has; `sample` is offered the others.
-        Words are those of the file: parts alone make no vector for one that it lacks."""
+        """The vectors of wanted words. Words are those of the file: parts alone make no vector for
+        one that it lacks.
+
+        Args:
+            wanted: words by their bytes in UTF-8.
+            sample: it is offered the other words.
+
+        Returns:
+            A row (dim,) float32 per wanted word that the file has.
+        """
         rows: dict[bytes, np.ndarray] = {}
         with Progress(f"reading {self.path.name}", self.count, "words") as progress:
             for index, (word, _) in enumerate(self._words()):

@@ -50,12 +50,18 @@ Rows = dict[str, np.ndarray]
 
 
 class Stream(ExitStack):
-    """A vector file read once, packed or not, with progress; damage is a WorkbenchError. member: of
-    a zip archive, the one that is read."""
+    """A vector file read once, packed or not, with progress; damage is a WorkbenchError.
+
+    Args:
+        path: the file.
+        member: of a zip archive, the one that is read; empty for a file that is none.
+    """
 
     def __init__(self, path: Path, member: str = "") -> None:
         super().__init__()
-        self.path, self.line, self.shown = path, 0, 0
+        self.path = path
+        self.line = 0  # number of lines that have been read
+        self.shown = 0  # megabytes in the progress
         self.file = self.enter_context(open(path, "rb"))  # noqa: SIM115
         length = path.stat().st_size
         self.size: int | None = length
@@ -113,9 +119,20 @@ class Stream(ExitStack):
 
 
 def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
-    """The wanted rows of word2vec's .bin format: D, and a row (D,) float32 per wanted word that is
-    there, of equal words the first. It is a line `count D`, then per word its bytes, a space, D
-    little-endian float32, and in some files a newline. wanted: word by its bytes in UTF-8."""
+    """The wanted rows of word2vec's .bin format: a line `count D`, then per word its bytes, a
+    space, D little-endian float32, and in some files a newline.
+
+    Args:
+        stream: the file.
+        wanted: words by their bytes in UTF-8.
+        sample: it is offered the other words.
+
+    Returns:
+        D, and a row (D,) float32 per wanted word that is there, of equal words the first.
+
+    Raises:
+        WorkbenchError: a damaged file.
+    """
     count, dim = _sizes(stream, stream.readline(100), bytes_per_number=4)
     rows: Rows = {}
     for word, chunk, offset in _binary_entries(stream, count, 4 * dim, wanted, sample):
@@ -132,7 +149,9 @@ def _binary_entries(
     # The second alternative takes the incomplete entry at the end, so that it is looked at once.
     entry = re.compile(rb"([^ ]*+) (?s:.{%d})|(?s:.+)" % length)
     # One buffer for all: fresh memory for every chunk cost more than cutting it.
-    chunk, filled, done = bytearray(BUFFER), 0, 0
+    chunk = bytearray(BUFFER)
+    filled = 0
+    done = 0
     while done < count:
         data = stream.read_into(memoryview(chunk)[filled:])
         filled += data
@@ -140,7 +159,8 @@ def _binary_entries(
             entry.findall(chunk, 0, filled)[: count - done], chunk, length, filled
         )
         for word, end in zip(words, ends, strict=True):
-            if (key := word.lstrip(b"\n")) in wanted:
+            key = word.lstrip(b"\n")
+            if key in wanted:
                 yield key, chunk, end - length
         while (index := sample.next - 1 - done) < len(words):
             name = words[index].lstrip(b"\n").decode(errors="surrogateescape")
@@ -170,16 +190,30 @@ def _complete(
 
 
 def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
-    """The wanted rows of word2vec's or GloVe's text format, as read_binary gives them. A line per
-    word: the word and D numbers, separated by single spaces; word2vec's first line is `count D`,
-    GloVe has none. A word may contain spaces (GloVe 840B): the last D fields are the numbers."""
+    """The wanted rows of word2vec's or GloVe's text format. A line per word: the word and D
+    numbers, separated by single spaces; word2vec's first line is `count D`, GloVe has none. A word
+    may contain spaces (GloVe 840B): the last D fields are the numbers.
+
+    Args:
+        stream: the file.
+        wanted: words by their bytes in UTF-8.
+        sample: it is offered the other words.
+
+    Returns:
+        D, and a row (D,) float32 per wanted word that is there, of equal words the first.
+
+    Raises:
+        WorkbenchError: a damaged file.
+    """
     line = stream.readline()
-    count, seen, rows = None, 0, Rows()
+    count = None
+    seen = 0
+    rows = Rows()
     if HEADER.fullmatch(line):
         count, dim = _sizes(stream, line, bytes_per_number=2)
         line = stream.readline()
     else:
-        dim = _trailing_numbers(stream, line)
+        dim = _width(stream, line)
     beginnings = {word.split(b" ", 1)[0] for word in wanted}
     for fields in _text_lines(stream, line):
         seen += 1
@@ -202,12 +236,14 @@ def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> t
 def _text_lines(stream: Stream, line: bytes) -> Iterator[bytes]:
     """`line` and those after it, without blanks at their ends; empty ones are left out."""
     while line:
-        if fields := line.rstrip():
+        fields = line.rstrip()
+        if fields:
             yield fields
         line = stream.readline()
 
 
 def _parsed(stream: Stream, numbers: list[bytes]) -> np.ndarray:
+    """(D,) float32 of the numbers of a line."""
     try:
         if b"_" in b"".join(numbers):  # python would read 1_0 as 10
             raise ValueError("'_' in a number")
@@ -217,9 +253,15 @@ def _parsed(stream: Stream, numbers: list[bytes]) -> np.ndarray:
         raise stream.damage(f"line {stream.line:,}: {error}") from None
 
 
-def _trailing_numbers(stream: Stream, line: bytes) -> int:
+def trailing_numbers(line: bytes) -> int:
+    """How many numbers, divided by single blanks, a line has behind its word."""
     fields = reversed(line.rstrip().split(b" ")[1:])
-    dim = sum(1 for _ in takewhile(NUMBER.fullmatch, fields))
+    return sum(1 for _ in takewhile(NUMBER.fullmatch, fields))
+
+
+def _width(stream: Stream, line: bytes) -> int:
+    """How long the vectors are, by the first word's line."""
+    dim = trailing_numbers(line)
     if not 1 <= dim <= LARGEST_DIM:
         raise stream.damage(
             f"its first line has {dim} numbers after a word; expected are 'words dimensions', "

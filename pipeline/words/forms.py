@@ -5,9 +5,7 @@ Public ones are word2vec's .bin and text, GloVe's text, and fastText's .bin, as 
 
 import re
 import zipfile
-from collections.abc import Iterator
 from contextlib import suppress
-from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,12 +27,12 @@ from pipeline.words.files import (
     HEADER,
     HINT,
     LARGEST_DIM,
-    NUMBER,
     PACKED,
     Rows,
     Stream,
     read_binary,
     read_text,
+    trailing_numbers,
 )
 from pipeline.words.sample import WordSample
 
@@ -102,21 +100,15 @@ def form_of(head: bytes) -> Form | None:
     line, end, rest = head.partition(b"\n")
     match = HEADER.fullmatch(line)
     if match is None:
-        dim = _trailing_numbers(line)
+        dim = trailing_numbers(line)
         return Form("word2vec_text", dim) if end and 1 <= dim <= LARGEST_DIM else None
     dim = int(match[2])
     if not 1 <= dim <= LARGEST_DIM:
         return None
-    if _trailing_numbers(rest.partition(b"\n")[0]) >= dim:
+    if trailing_numbers(rest.partition(b"\n")[0]) >= dim:
         return Form("word2vec_text", dim)
     values = rest.partition(b" ")[2][: 4 * dim]
     return Form("word2vec_bin", dim) if CONTROL.search(values) else None
-
-
-def _trailing_numbers(line: bytes) -> int:
-    """How many numbers, divided by single blanks, a line has behind its word."""
-    fields = reversed(line.rstrip().split(b" ")[1:])
-    return sum(1 for _ in takewhile(NUMBER.fullmatch, fields))
 
 
 def _streamed(
@@ -127,7 +119,7 @@ def _streamed(
     wanted: dict[bytes, str],
     sample: WordSample,
 ) -> tuple[str, int, Rows]:
-    """As `read_file`, of a file read from its beginning to its end; packed: how it is packed."""
+    """Read the wanted rows of a file from its beginning to its end; packed: how it is packed."""
     head = _head(path, member)
     inside = kind_of_bytes(head[:HEAD])
     if packed is not None and inside is not None:
@@ -146,22 +138,12 @@ def _streamed(
 
 def _head(path: Path, member: str) -> bytes:
     """The first LOOK bytes of a file, unpacked."""
-    parts, size = list[bytes](), 0
+    buffer = bytearray(LOOK)
+    size = 0
     with without_progress(), Stream(path, member) as stream:
-        for part in _parts(stream):
-            parts.append(part)
-            size += len(part)
-            if size >= LOOK:
-                break
-    return b"".join(parts)[:LOOK]
-
-
-def _parts(stream: Stream) -> Iterator[bytes]:
-    buffer = bytearray(HEAD)
-    count = stream.read_into(memoryview(buffer))
-    while count:
-        yield bytes(buffer[:count])
-        count = stream.read_into(memoryview(buffer))
+        while count := stream.read_into(memoryview(buffer)[size : size + HEAD]):
+            size += count
+    return bytes(buffer[:size])
 
 
 def _member(path: Path, dim: int | None) -> str:

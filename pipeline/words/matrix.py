@@ -65,7 +65,12 @@ class BuiltVocabulary:
 
     def write(self, folder: Path, made_from: Mapping[str, Any]) -> None:
         """Write `vectors.h5`, `vocabulary.json` and, if there are such words, `unlisted.h5` and
-        `background.h5`. made_from: JSON-able settings to keep there."""
+        `background.h5`.
+
+        Args:
+            folder: where they go; files of an earlier vocabulary are replaced.
+            made_from: settings to keep in them, values of JSON; `source` among them.
+        """
         vocabulary = self.vocabulary
         attributes = {
             "model": f"word vectors ({made_from['source']})",
@@ -91,12 +96,21 @@ class BuiltVocabulary:
 
 
 def count_words(sentences: Iterable[Sequence[str]]) -> Counter[str]:
+    """How often each word occurs."""
     return Counter(word for sentence in sentences for word in sentence)
 
 
 def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
-    """Words seen at least `min_count` times, by descending count, then alphabetically, none spelt
-    like a reserved token; WorkbenchError for none."""
+    """The words that are seen often enough, by descending count, then alphabetically, none spelt
+    like a reserved token.
+
+    Args:
+        counts: occurrences of every word.
+        min_count: the fewest occurrences of a word.
+
+    Raises:
+        WorkbenchError: no word is seen that often.
+    """
     words = [word for word in counts if word not in RESERVED and counts[word] >= min_count]
     if not words:
         raise WorkbenchError(
@@ -118,10 +132,21 @@ def build_vocabulary(
     sentence_markers: bool,
     seed: int,
 ) -> BuiltVocabulary:
-    """Choose the words and lay out their vectors. counts: occurrences in the training captions.
-    unlisted: words that are no tokens, of which the vectors are kept. known_words_only: leave out
-    words without a vector (Zheng et al. 2020, section 4.1). seed: of rows of tokens without a
-    vector."""
+    """Choose the words and lay out their vectors.
+
+    Args:
+        counts: occurrences of every word in the training captions.
+        captions: how many training captions there are.
+        vectors: of the words.
+        unlisted: words that are no tokens, of which the vectors are kept; None for none.
+        min_count: the fewest occurrences of a word.
+        known_words_only: leave out words without a vector (Zheng et al. 2020, section 4.1).
+        sentence_markers: whether there are tokens for the beginning and the end of a caption.
+        seed: of rows of tokens without a vector.
+
+    Raises:
+        WorkbenchError: no word is frequent enough, or none of them has a vector.
+    """
     words = frequent_words(counts, min_count)
     coverage = measure_coverage(words, counts, vectors)
     if known_words_only:
@@ -146,7 +171,16 @@ def build_vocabulary(
 def measure_coverage(
     words: Sequence[str], counts: Mapping[str, int], vectors: WordVectors
 ) -> Coverage:
-    """How far the vectors cover `words`, the most frequent first; WorkbenchError for not at all."""
+    """How far word vectors cover some words.
+
+    Args:
+        words: the most frequent first.
+        counts: their occurrences.
+        vectors: those there are.
+
+    Raises:
+        WorkbenchError: no word has a vector.
+    """
     known = [word for word in words if word in vectors.rows]
     missing = [word for word in words if word not in vectors.rows]
     if not known:
@@ -168,7 +202,13 @@ def measure_coverage(
 
 def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarray:
     """The vectors of a vocabulary, (V, D) float32: zero for `<pad>`; for tokens without one normal
-    with the root mean square of all known values as standard deviation."""
+    with the root mean square of all known values as standard deviation.
+
+    Args:
+        vocabulary: V tokens.
+        vectors: of its words, each (D,); one at least.
+        seed: of the rows of tokens without a vector.
+    """
     known = np.stack([vectors.rows[token] for token in vocabulary.tokens if token in vectors.rows])
     scale = float(np.sqrt(np.square(known, dtype=np.float64).mean()))
     generator = np.random.default_rng(seed)

@@ -58,7 +58,8 @@ class VocabularyConfig(Section):
             if self.vectors is not None:
                 yield wrong_value("vectors", self.vectors, "must be null when source is 'train'")
             for key in ("known_words_only", "other_cases", "background", "words"):
-                if (value := getattr(self, key)) not in (0, "training"):
+                value = getattr(self, key)
+                if value not in (0, "training"):
                     yield wrong_value(key, value, "needs a source of vectors other than 'train'")
         elif self.vectors is None:
             text = "the name or folder of a model"

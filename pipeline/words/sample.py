@@ -30,10 +30,17 @@ class Background:
 class WordSample:
     """Up to `size` entries of a file, uniform without replacement over those whose word is not
     excluded and whose values are finite. Entries are numbered from 1 in the order of the file;
-    `next` is the number of the one that must be offered next."""
+    `next` is the number of the one that must be offered next.
+
+    Args:
+        size: the most entries of the sample; 0: none is ever taken.
+        seed: of the choice.
+        excluded: words that are not taken.
+    """
 
     def __init__(self, size: int, seed: int, excluded: Container[str] = ()) -> None:
-        self.size, self._excluded = size, excluded
+        self.size = size
+        self._excluded = excluded
         self.next = 1 if size else NEVER
         self._random = np.random.default_rng([seed, STREAM]).random
         self._share = 1.0  # how probable it is that an entry is taken
@@ -41,7 +48,12 @@ class WordSample:
         self._vectors = np.empty((0, 0), np.float32)
 
     def offer(self, word: str, vector: np.ndarray) -> None:
-        """Entry number `next`: its word, surrogates for what is not UTF-8, and (D,) values."""
+        """Offer entry number `next` of the file.
+
+        Args:
+            word: its word, with surrogates for what is not UTF-8.
+            vector: its (D,) values.
+        """
         if word not in self._excluded and np.isfinite(vector).all():
             self._take((self.next, word if _is_name(word) else ""), vector)
         self.next += 1
@@ -51,7 +63,8 @@ class WordSample:
     def result(self, dim: int) -> Background:
         """The sample, (N, dim), not in the order of the file. An entry's name is its word;
         `#<number>` where that is empty, too long, no text, or an earlier one's."""
-        names, used = [], {""}
+        names = []
+        used = {""}
         for number, word in self._entries:
             names.append(f"#{number}" if word in used else word)
             used.add(word)
@@ -75,6 +88,7 @@ class WordSample:
 
 
 def _is_name(word: str) -> bool:
+    """Whether a word can be an id of a file of vectors."""
     try:
         fits = 0 < len(word.encode()) <= LONGEST_NAME
     except UnicodeEncodeError:

@@ -31,8 +31,12 @@ BYTES |= {chr(256 + i): byte for i, byte in enumerate(sorted({*range(256)}.diffe
 
 
 def model_folder(name: str, file: str = TOKENIZER) -> Path | None:
-    """The folder of a model: a path, or where the Hugging Face cache has a name as `org/name`,
-    known by a file that it holds."""
+    """The folder of a model; None where there is none.
+
+    Args:
+        name: a path, or a name such as `org/name`, which is looked for in Hugging Face's cache.
+        file: one that the folder in the cache must hold.
+    """
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import try_to_load_from_cache
@@ -75,9 +79,18 @@ class Transformer:
         return word.lower() if self._lower else word
 
     def read(self, wanted: Container[str], sample: WordSample) -> tuple[int, Rows]:
-        """D, and a row (D,) float32 per wanted word that is whole."""
+        """The vectors of wanted words that the tokenizer keeps whole.
+
+        Args:
+            wanted: words as the tokenizer looks them up (`normalise`).
+            sample: it is offered the other words.
+
+        Returns:
+            D, and a row (D,) float32 per word.
+        """
         rows: Rows = {}
-        begin, index = 0, 0
+        begin = 0
+        index = 0
         for block in self._table.blocks():
             while index < len(self._words) and self._words[index][0] < begin + len(block):
                 number, word = self._words[index]

@@ -29,6 +29,8 @@ _LETTERS = {
 
 @dataclass(frozen=True)
 class WordVectors:
+    """Vectors of the words of a corpus, and where they are from."""
+
     dim: int  # D
     rows: dict[str, np.ndarray]  # word to (D,) float32, all finite
     respelt: dict[str, str] = field(default_factory=dict)  # word to the other spelling it took
@@ -45,8 +47,19 @@ def train_vectors(
     epochs: int,
     seed: int,
 ) -> WordVectors:
-    """Train a vector for each of `words` that `sentences` contain: skip-gram with negative sampling
-    (Mikolov et al. 2013, arXiv:1310.4546) by gensim, the same byte for byte."""
+    """Train word vectors: skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546)
+    by gensim, the same byte for byte.
+
+    Args:
+        sentences: the words of each.
+        words: those that get a vector; others are left out of the sentences.
+        dim: D, the numbers of a vector.
+        epochs: how often the sentences are gone through.
+        seed: of first values and negative samples.
+
+    Returns:
+        A vector for each word that the sentences contain.
+    """
     from gensim.models import Word2Vec
     from gensim.models.callbacks import CallbackAny2Vec
 
@@ -153,6 +166,7 @@ def codings(word: str) -> tuple[str, ...]:
 
 
 def _finite(dim: int, rows: dict[str, np.ndarray], origin: str) -> WordVectors:
+    """Word vectors; WorkbenchError for values that are no numbers."""
     wrong = [word for word, row in rows.items() if not np.isfinite(row).all()]
     if wrong:
         raise WorkbenchError(

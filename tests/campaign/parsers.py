@@ -29,9 +29,9 @@ from scipy.io import savemat
 from models.backbone.weights import read_state_dict
 from pipeline.arrays.ids import text_ids
 from pipeline.dataset.rows import RowFormat, find_columns, read_rows
-from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.embeddings.imports import Wanted
 from pipeline.embeddings.source import open_source
+from pipeline.evaluation.matrix_file import open_matrix
 from pipeline.phrases.entities import read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
@@ -47,6 +47,7 @@ from pipeline.readers import (
     save_to_disk,
 )
 from pipeline.readers.shapes.world import load_world
+from pipeline.readers.webdataset import DamagedTar, read_members
 from pipeline.regions.imports.butd_h5 import ButdRegions
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.regions.source import ImportCorpus
@@ -54,7 +55,6 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import parse_settings
 from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.scores.matrix_file import open_matrix
 from pipeline.words.vectors import read_vectors
 from stages.params import find_problems
 from tests.campaign.mutations import mutated

@@ -21,7 +21,7 @@ import numpy as np
 from dvc.parsing import DataResolver
 from dvc_objects.fs.local import LocalFileSystem
 
-from models.phrases.models import PHRASE_MODELS
+from models.phrases import PHRASE_MODELS
 from models.registry import model_names
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.yaml_text import read_yaml
@@ -220,7 +220,8 @@ def put(folder: Path, files: Files) -> None:
 def _load(modules: list[str]) -> None:
     """Load what the stages load, and read their sources, which each would read for its digest."""
     models = [f"models.{name}.model" for name in model_names()]
-    for name in (*LIBRARIES, *LATE, *models, *PHRASE_MODELS.entries().values(), *modules):
+    of_phrases = [module for module, _ in PHRASE_MODELS.values()]
+    for name in (*LIBRARIES, *LATE, *models, *of_phrases, *modules):
         importlib.import_module(name)
     code_digest()
 

@@ -10,6 +10,7 @@ from fine_tuning_runs import PHASE, write_own_sentences
 from fine_tuning_runs import RUN as FINE_TUNED
 from forked import run_script
 from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE, VSE_INFINITY
+from phrase_runs import PHRASES, write_phrases
 from tiny_inputs import PATHS, write_tables
 
 from models.ranking import LOSSES
@@ -46,6 +47,10 @@ CASES.append("accumulated-sum_margin")
 RUNS["dp_rnn_random"] = DP_RNN
 CHANGES["dp_rnn_random"] = CHANGES["dp_rnn"] | {"order": "random"}
 CASES.append("dp_rnn_random-sum_margin")
+# of each epoch the hard negatives that the first process has found
+RUNS["phrases"] = PHRASES
+CHANGES["phrases"] = {}
+CASES.append("phrases-sum_margin")
 COLOURED = ("dual_path", "fine_tuned", "accumulated")
 
 
@@ -56,6 +61,7 @@ def folder(tmp_path_factory):
     for name in ("plain", "coloured", "alone", "together"):
         (folder / name).mkdir()
     write_tables(plain)
+    write_phrases(plain)
     write_world(coloured)
     write_own_sentences(coloured)
     for case in CASES:

@@ -7,7 +7,7 @@ import pytest
 from corpora import ROOT, change_params
 from report_world import made_scores, put_corpus
 
-from pipeline.scores.file import read_scores, write_scores
+from pipeline.evaluation.score_file import read_scores, write_scores
 
 AVERAGE = {"members": ["scan", "scan_i2t"], "weights": [3, 1], "normalise": "none"}
 

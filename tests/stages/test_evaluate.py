@@ -8,9 +8,8 @@ from corpora import change_params, write_corpus
 from ranking_cases import a_split
 
 from pipeline.corpus.tables import RELEVANCE
-from pipeline.evaluation.columns import METRICS
-from pipeline.evaluation.file import read_query_ranks, read_ranks
-from pipeline.scores.file import write_scores
+from pipeline.evaluation.rank_file import METRICS, read_query_ranks, read_ranks
+from pipeline.evaluation.score_file import write_scores
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from commands import succeed
 from corpora import change_params
 from report_world import CAPTIONS, IMAGES, made_scores, put_corpus, put_model
 
-from pipeline.evaluation.findings import read_findings
-from pipeline.scores.file import write_scores
+from pipeline.evaluation.rank_file import read_findings
+from pipeline.evaluation.score_file import write_scores
 from stages.compare import main as compare
 from stages.evaluate_reranked import main as evaluate_reranked
 

@@ -8,10 +8,10 @@ from model_runs import VSE
 from tiny_inputs import DIM, WORDS, write_image_features, write_inputs, write_vocabulary
 
 from models.registry import models_that
-from pipeline.evaluation.file import read_query_ranks
+from pipeline.evaluation.rank_file import read_query_ranks
+from pipeline.evaluation.score_file import EMBEDDINGS, TEXTS, read_scores
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.scores.file import EMBEDDINGS, TEXTS, read_scores
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from stages.evaluate import main as evaluate

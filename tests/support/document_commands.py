@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.corpus.tables import load_images
-from pipeline.scores.file import read_scores
+from pipeline.evaluation.score_file import read_scores
 
 # What is not run, by how its line begins, and why.
 MARKED = {

@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from models.dp_rnn.network import DPRNN
-from pipeline.inputs.batches import Split
-from pipeline.inputs.regions import Regions
-from pipeline.inputs.sources import TokenRows
+from models.dp_rnn.model import DPRNN, DPRNNConfig
+from pipeline.inputs.data import WordRows
+from pipeline.inputs.split import Regions, Split
+from pipeline.training.trainer import Phase
 
-CPU = torch.device("cpu")
+PAPER = {"beta_words": 0.3, "beta_objects": 0.3}
 DESCRIBED = np.repeat(np.arange(7), [2, 3, 1, 2, 3, 1, 2])
 
 
@@ -24,12 +24,19 @@ def toy_split(counts=(4, 2, 3, 1, 1, 4, 4), words=4):
         caption_ids=[f"c{n}" for n in range(len(captions))],
         described=DESCRIBED,
         images=lambda rows: Regions(features[rows], positions[rows], counts[rows]),
-        captions=TokenRows(captions),
+        captions=WordRows(captions),
     )
 
 
-def network(**settings):
+def enter(model, phase):
+    """Set what a phase trains, as the trainer does before each of its epochs."""
+    model.enter(Phase(phase, 1, batches=None))
+
+
+def network(shortlist=None, **settings):
     torch.manual_seed(0)
-    network = DPRNN(5, 9, 4, 6, **settings)
-    network.enter_phase("all")
-    return network
+    config = DPRNNConfig(**{"word_dim": 4, "dim": 6, "validation_shortlist": 3} | PAPER | settings)
+    model = DPRNN(config, image_dim=5, vocabulary_size=9)
+    enter(model, "all")
+    model.shortlist = shortlist
+    return model

@@ -3,9 +3,9 @@
 import pandas as pd
 from corpora import CAPTIONS, IMAGES
 
-from pipeline.scores.external import Pairs, write_external
-from pipeline.scores.file import read_scores
-from pipeline.scores.params import ExternalConfig
+from pipeline.evaluation.external import Pairs, write_external
+from pipeline.evaluation.params import ExternalConfig
+from pipeline.evaluation.score_file import read_scores
 from pipeline.storage.groups import GroupFile
 
 SIZES = {"train": 5, "val": 3, "test": 4}

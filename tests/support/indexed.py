@@ -14,7 +14,7 @@ from tiny_inputs import WORDS, write_params, write_vocabulary
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.registry import load_model
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.storage.checkpoint import Description, write_checkpoint

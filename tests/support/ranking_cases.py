@@ -4,12 +4,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pipeline.evaluation.columns import COLUMNS
-from pipeline.evaluation.figures import joined, summarise
-from pipeline.evaluation.measure import measured_of
-from pipeline.scores.file import SplitScores
-from pipeline.scores.ranks import checked_tiles, of_groups, of_positives
-from pipeline.scores.tiles import as_tiles
+from pipeline.evaluation.figures import concatenated, measured_of, summarise
+from pipeline.evaluation.rank_file import COLUMNS
+from pipeline.evaluation.ranks import checked_scores, request_of_groups, request_of_positives
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.scores import as_scores
 
 TIED = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.25, 3.0])
 
@@ -86,7 +85,7 @@ def drawn_slowly(fold, resamples, random, metrics=None):
         chosen = random.integers(groups, size=groups)
         if all(np.isin(chosen, own).any() for own in codes.values()):
             measured = {
-                way: joined([fold.measured[way].of(own == group) for group in chosen])
+                way: concatenated([fold.measured[way].of(own == group) for group in chosen])
                 for way, own in codes.items()
             }
             drawn.append(summarise(measured, metrics))
@@ -107,10 +106,10 @@ def both_with(i2t, t2i):
 
 def measure_direction(scores, images, captions, way):
     """What the queries of one direction reach; images (N,) and captions (M,): group numbers."""
-    tiles = checked_tiles(scores, len(images), len(captions))
-    return measured_of([of_groups(tiles, images, captions, way)])[0]
+    tiles = checked_scores(scores, len(images), len(captions))
+    return measured_of([request_of_groups(tiles, images, captions, way)])[0]
 
 
 def measure_judged(scores, positives, way):
     """What the queries of one direction that have positives reach, by all extended metrics."""
-    return measured_of([of_positives(as_tiles(scores), positives, way)])[0]
+    return measured_of([request_of_positives(as_scores(scores), positives, way)])[0]

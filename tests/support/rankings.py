@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from pipeline.evaluation.figures import summarise
-from pipeline.evaluation.measure import measure
-from pipeline.scores.file import SplitScores
+from pipeline.evaluation.figures import measure, summarise
+from pipeline.evaluation.score_file import SplitScores
 
 DRAWS = 200
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.scores.positives import Relevance
+from pipeline.evaluation.truth import Relevance
 
 
 def relevance_from(grades, i2t=None, t2i=None):

@@ -8,22 +8,21 @@ import pandas as pd
 from corpora import write_corpus
 from PIL import Image
 
-from pipeline.comparison.phrases import read_rows
-from pipeline.comparison.results import read_results
-from pipeline.comparison.standing import behind_first
+from pipeline.evaluation.comparison import read_results
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import metrics_digest
-from pipeline.evaluation.file import write_ranks
-from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.look import look
-from pipeline.evaluation.subset import first_images
+from pipeline.evaluation.findings import collect_findings
+from pipeline.evaluation.phrase_table import read_rows
+from pipeline.evaluation.protocol import evaluate, first_images
+from pipeline.evaluation.rank_file import write_ranks
+from pipeline.evaluation.score_file import SplitScores, write_scores
+from pipeline.evaluation.standing import behind_first
 from pipeline.phrases.found import Searched
 from pipeline.phrases.result import evaluate_phrases, write_result
 from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables, load_phrases
 from pipeline.report.attention_pairs import PairAttention, RankedPair, write_attention
 from pipeline.report.page import Files, Run, build_page
 from pipeline.runtime.files import write_json
-from pipeline.scores.file import SplitScores, write_scores
 from pipeline.storage.groups import GroupFile
 
 HOSTILE = '<script>alert("caption")</script> & <img src=x onerror=alert(1)>'
@@ -70,7 +69,9 @@ def put_model(folder, name, split, csls=False, subset=0, relevance=None):
     cut = first_images(split, subset)
     evaluation = evaluate(cut, 1, 20, 0.95, 0, criteria, IMAGES, relevance)
     write_json(folder / f"metrics/{name}.json", evaluation.summary())
-    findings = look(cut, evaluation, criteria, GroupFile(folder / f"scores/{name}.h5").attributes)
+    findings = collect_findings(
+        cut, evaluation, criteria, GroupFile(folder / f"scores/{name}.h5").attributes
+    )
     write_ranks(folder / f"ranks/{name}.h5", cut, evaluation, 0.95, findings=findings)
     (folder / "curves").mkdir(exist_ok=True)
     (folder / f"curves/{name}.tsv").write_text(

@@ -10,14 +10,17 @@ import json
 import os
 import socket
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import torch
 from forked import Child
 
 from models.base import train_model
+from models.phrases import PHRASE_MODELS, load_phrase_model
+from models.phrases.data import PhraseData, PhraseFiles
 from models.registry import load_model
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs, RetrievalData
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.repeatable import seed_everything
 from pipeline.training.process_group import ProcessGroup, process_group
@@ -38,9 +41,16 @@ def train_all(cases: Path, output: Path, processes: ProcessGroup) -> None:
         name, run = described["model"], run_of(params)
         os.chdir(described["world"])
         seed_everything(params.seed)
-        inputs = Inputs(**{key: Path(path) for key, path in described["inputs"].items()})
-        kind, config = load_model(name), getattr(params, name)
-        data = kind.open_data(config, inputs)
+        inputs = {key: Path(path) for key, path in described["inputs"].items()}
+        config = getattr(params, name)
+        data: RetrievalData | PhraseData
+        if name in PHRASE_MODELS:
+            kind = load_phrase_model(name)
+            files = {field.name: inputs[field.name] for field in fields(PhraseFiles)}
+            data = PhraseData(PhraseFiles(**files), params.seed)
+        else:
+            kind = load_model(name)
+            data = kind.open_data(config, Inputs(**inputs))
         model = kind(config, **data.sizes)
         model.start(data, run)
         model.double()

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from pipeline.evaluation.correlation import Correlation
-from pipeline.evaluation.separation import separation
+from pipeline.evaluation.findings import separation
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.report.curve_files import ERROR, read_curve
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.text import printable
-from pipeline.scores.file import SplitScores
 from vse_workbench.analysis import figures
 from vse_workbench.analysis.discriminative import TOP, by_word
 
@@ -132,13 +132,16 @@ def write_curve(folder: Path, path: Path, name: str) -> str:
     if curve is None:
         raise WorkbenchError(f"{path}: of a model that is fitted at once; it has no curve")
     columns = {"epoch": curve.epochs, "phase": curve.phases, "loss": curve.loss}
+    if curve.parts:
+        columns["part"] = curve.parts
     columns |= {"val_rsum": curve.rsum}
     columns |= {f"{name}{ERROR}": shares for name, shares in curve.errors.items()}
     epoch, rsum = curve.best
     table = pd.DataFrame(columns)
-    write_table(folder / "curve.tsv", table.assign(kept=(table["epoch"] == epoch).astype(int)))
+    is_kept = (table["epoch"] == epoch) & (table["val_rsum"] == rsum)
+    write_table(folder / "curve.tsv", table.assign(kept=is_kept.astype(int)))
     figures.draw_curve(folder / "curve.png", name, curve)
-    return f"largest validation rsum {rsum:.1f} in epoch {epoch:g} of {len(curve.epochs)}"
+    return f"largest validation rsum {rsum:.1f} in epoch {epoch:g} of {max(curve.epochs):g}"
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:

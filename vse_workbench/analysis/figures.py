@@ -104,7 +104,8 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
         every = drawn.subplots(rows, 1, sharex=True)
         upper, middle, *others = every
         _plot_losses(upper, curve)
-        middle.plot(curve.epochs, curve.rsum, "o-", markersize=3, color=FAINT)
+        epochs, rsums = curve.line(curve.rsum)
+        middle.plot(epochs, rsums, "o-", markersize=3, color=FAINT)
         epoch, rsum = curve.best
         middle.plot(epoch, rsum, "o", color=TRUE, label=f"kept: epoch {epoch:g}, rsum {rsum:.1f}")
         middle.legend(loc="lower right", frameon=False)
@@ -127,9 +128,10 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
 def _plot_losses(axes: Axes, curve: Curve) -> None:
     """A line for each phase, broken where others come between: their losses are different sums."""
     for number, name in enumerate(dict.fromkeys(curve.phases)):
-        loss = np.where(np.array(curve.phases) == name, curve.loss, np.nan)
+        losses = np.where(np.array(curve.phases) == name, curve.loss, np.nan)
+        epochs, loss = curve.line(losses.tolist())
         shade = SERIES[number % len(SERIES)]
-        axes.plot(curve.epochs, loss, "o-", markersize=3, color=shade, label=name or "all epochs")
+        axes.plot(epochs, loss, "o-", markersize=3, color=shade, label=name or "all epochs")
     axes.legend(title="phase", frameon=False)
     axes.set(ylabel="training loss")
     if min(curve.loss) > 0:

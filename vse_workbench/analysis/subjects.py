@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from pipeline.evaluation.correlation import Correlation, correlate, sample_rows
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.file import SplitScores
 from pipeline.search.index import rows_of_ids
 from pipeline.storage.features import FeatureFile
 

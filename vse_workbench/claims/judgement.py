@@ -7,8 +7,8 @@ from statistics import fmean
 
 from scipy import stats
 
-from pipeline.comparison.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.evaluation.figures import DECIMALS
+from pipeline.evaluation.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.runtime.errors import listing
 from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns, key_of, keys_of
 from vse_workbench.claims.ledger import (

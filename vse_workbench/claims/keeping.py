@@ -16,14 +16,14 @@ from pipeline.corpus.tables import (
     load_images,
 )
 from pipeline.evaluation.figures import DECIMALS, chance_level, rounded
-from pipeline.evaluation.file import read_query_ranks
+from pipeline.evaluation.rank_file import read_query_ranks
+from pipeline.evaluation.truth import group_codes
 from pipeline.phrases.tables import load_phrases
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.text import Values
-from pipeline.scores.groups import group_codes
 from pipeline.storage.features import FeatureFile
 from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
 from vse_workbench.claims.queue import TRAINING, Job, Plan
@@ -109,18 +109,37 @@ def _path_in(folder: Path, stage: str, option: str) -> Path:
 
 def _read_epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
     """Validation of the kept epoch, its number, that of the last one, and the most there might have
-    been: all in its phase. Of an average of models those of the one that is nearest to its cap."""
+    been: all in its phase. Of several trainings those of the one that is nearest to its cap."""
     from pipeline.storage.checkpoint import read_checkpoint  # torch takes seconds to load
 
-    trainings = []
+    rsums = []
+    reached = []
     for stage in (name for name in plan.stages if name.startswith(TRAINING)):
         kept = read_checkpoint(_path_in(folder, stage, "output")).description
         curve = pd.read_csv(_path_in(folder, stage, "curve"), sep="\t")
         allowed = epoch_limits(plan.params[stage.partition("@")[2]], plan.params["loss"])
-        of_phase = epochs_of_phase(curve, kept.epoch, allowed, plan.params["loss"])
-        trainings.append((kept.val_rsum, *of_phase))
-    _, best, last, most = max(trainings, key=lambda row: row[1] / max(row[3], 1))
-    return round(fmean(row[0] for row in trainings), DECIMALS), best, last, most
+        rsums.append(kept.val_rsum)
+        for rows, best in trainings_of(curve, kept.epoch):
+            reached.append(epochs_of_phase(rows, best, allowed, plan.params["loss"]))
+    best, last, most = max(reached, key=lambda row: row[0] / max(row[2], 1))
+    return round(fmean(rsums), DECIMALS), best, last, most
+
+
+def trainings_of(curve: pd.DataFrame, kept: int) -> list[tuple[pd.DataFrame, int]]:
+    """The trainings that a curve is of: several where networks were trained one after the other.
+
+    Args:
+        curve: a row for each epoch; of several networks with `part`, and a last row for all.
+        kept: the epoch that the checkpoint names.
+
+    Returns:
+        The rows of each, and its kept epoch.
+    """
+    if "part" not in curve:
+        return [(curve, kept)]
+    epochs = curve.iloc[:-1]  # the last row is for all networks together
+    parts = [rows.reset_index(drop=True) for _, rows in epochs.groupby("part", sort=False)]
+    return [(rows, int(rows["best"].iloc[-1])) for rows in parts]
 
 
 def epochs_of_phase(

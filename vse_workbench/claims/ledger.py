@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from pipeline.evaluation.columns import COLUMNS
+from pipeline.evaluation.rank_file import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.recipes import leaves, merge, read_recipe
 from pipeline.runtime.section import Count, Name, Positive, Section, one_of

@@ -11,8 +11,8 @@ from textwrap import fill
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scipy import stats
 
+from pipeline.evaluation.truth import DIRECTIONS
 from pipeline.runtime.errors import counted
-from pipeline.scores.ranking import DIRECTIONS
 from vse_workbench.claims.carrying import RERUNS_NEEDED, Rerun, equal_codes, find_reruns
 from vse_workbench.claims.judgement import CLEAR, DRAWN, Judgement
 from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger

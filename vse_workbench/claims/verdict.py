@@ -2,7 +2,7 @@
 
 A claim says between which two numbers the mean difference of two settings lies: above 0, above a
 size that its sentence names, below a margin for "no better", between two margins for "alike". The
-interval over seeds and test images (pipeline.comparison.seeds) is held against that region; the p
+interval over seeds and test images (pipeline.evaluation.seeds) is held against that region; the p
 value is the level at which it would just touch the region's boundary, corrected for the number of
 claims.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from scipy.optimize import brentq
 
-from pipeline.comparison.seeds import over_seeds
+from pipeline.evaluation.seeds import over_seeds
 
 LEVEL = 0.05  # of the intervals, and of false discoveries among the decided claims
 AHEAD = (0.0, math.inf)  # region of a claim that the first setting is better

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from pipeline.comparison.revisions import load_scores
 from pipeline.corpus.tables import load_captions
+from pipeline.evaluation.revisions import load_scores
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_of, stage_paths
 from pipeline.runtime.process import say

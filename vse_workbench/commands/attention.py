@@ -6,7 +6,7 @@ import click
 
 from models.attention.pictures import open_attention
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.report.attention import draw_attention
 from pipeline.report.pictures import check_png, write_png
 from pipeline.runtime.graph import stage_paths

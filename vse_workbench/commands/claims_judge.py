@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.comparison.table import aligned
+from pipeline.evaluation.comparison import aligned
 from pipeline.runtime.files import write_text
 from stages.common import command
 from vse_workbench.claims.judgement import judge_claims

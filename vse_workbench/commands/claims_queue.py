@@ -2,7 +2,7 @@
 
 import click
 
-from pipeline.comparison.table import aligned
+from pipeline.evaluation.comparison import aligned
 from pipeline.runtime.errors import counted
 from stages.common import command
 from vse_workbench.claims.carrying import equal_codes, find_reruns

@@ -4,9 +4,9 @@ from dataclasses import asdict
 
 import click
 
-from pipeline.comparison.paired import RESAMPLES, conclusion, paired_differences, table
-from pipeline.comparison.revisions import load_runs
-from pipeline.comparison.seeds import differences_over_seeds
+from pipeline.evaluation.paired import RESAMPLES, conclusion, paired_differences, table
+from pipeline.evaluation.revisions import load_runs
+from pipeline.evaluation.seeds import differences_over_seeds
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import print_json
 from stages.common import command, json_option

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from pipeline.comparison.results import read_results
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
+from pipeline.evaluation.comparison import read_results
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.inputs.regions import open_regions
+from pipeline.inputs.data import ImageRegions
 from pipeline.regions.export import export_scan, export_tsv
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
@@ -23,7 +23,7 @@ def main(file: Path, kind: str, output: Path) -> None:
 
     Example: vse export regions data/features/regions.h5 --format tsv --output exported
     """
-    regions = open_regions(file)
+    regions = ImageRegions(file).file
     if kind == "tsv":
         written = [export_tsv(regions, output)]
     else:

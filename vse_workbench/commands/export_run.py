@@ -7,12 +7,11 @@ import click
 from pipeline.corpus.tables import RELEVANCE, read_table
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.subset import first_images
+from pipeline.evaluation.protocol import first_images
+from pipeline.evaluation.score_file import read_scores
+from pipeline.evaluation.truth import DIRECTIONS, relevance_of
 from pipeline.runtime.graph import EVALUATING, stage_of, stage_paths
 from pipeline.runtime.process import say
-from pipeline.scores.file import read_scores
-from pipeline.scores.positives import relevance_of
-from pipeline.scores.ranking import DIRECTIONS
 from stages.common import command, model_name, to_folder
 from stages.params import load_for_queries
 from vse_workbench.trec.write import write_pairs, write_positives, write_run

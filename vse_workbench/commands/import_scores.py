@@ -5,20 +5,19 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from pipeline.comparison.results import read_results
-from pipeline.comparison.table import described
 from pipeline.corpus.tables import load_captions, load_images
+from pipeline.evaluation.comparison import described, read_results
 from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.external import Pairs, Similarity, write_external
+from pipeline.evaluation.params import ALLOWED_NAME, FILE_NAME
+from pipeline.evaluation.score_file import read_scores
 from pipeline.matching.clip_retrieval import has_both
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
-from pipeline.scores.external import Pairs, Similarity, write_external
-from pipeline.scores.file import read_scores
-from pipeline.scores.params import ALLOWED_NAME, FILE_NAME
 from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, sizes_line
-from stages.evaluate import evaluated
+from stages.evaluate import evaluate_split
 from stages.params import load_for_queries
 
 GROUP = "bring in"
@@ -62,7 +61,7 @@ def main(
         relevance = paths["images"].parent / "relevance.parquet"
         scores = read_scores(output, "test")
         source = GroupFile(output).attributes
-        evaluated(scores, source, relevance, metrics, ranks, chosen, has_page=False)
+        evaluate_split(scores, source, relevance, metrics, ranks, chosen, has_page=False)
         click.echo("\n".join(described(read_results([metrics], [ranks]), params.corpus_name)))
 
 

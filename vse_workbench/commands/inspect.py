@@ -100,13 +100,14 @@ def draw_image(path: Path, name: str, picture: Path) -> None:
         WorkbenchError: regions without boxes, or of another corpus.
     """
     from pipeline.corpus.tables import load_images  # these take a second to load
-    from pipeline.inputs.regions import has_boxes, open_regions
+    from pipeline.inputs.data import ImageRegions
+    from pipeline.inputs.regions import has_boxes
     from pipeline.report.pictures import check_png, write_png
     from pipeline.report.regions import draw_regions
     from pipeline.runtime.graph import stage_paths
 
     check_png(picture)
-    file = open_regions(path, in_memory=False)
+    file = ImageRegions(path, in_memory=False).file
     if not has_boxes(file):
         raise WorkbenchError(f"{path}: its regions have no boxes, so none can be drawn")
     images = stage_paths("extract_region_features", ("images",))["images"]

@@ -10,8 +10,8 @@ import pandas as pd
 from pipeline.corpus.scripts import describe_captions
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset import READERS
-from pipeline.dataset.checks import with_tokens
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
+from pipeline.dataset.read import with_tokens
 from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import counted, listing
 from pipeline.runtime.process import uncollected

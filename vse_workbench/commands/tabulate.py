@@ -4,8 +4,8 @@ from typing import TextIO
 
 import click
 
-from pipeline.comparison.ablation import read_experiments, tabulate
-from pipeline.comparison.table import aligned
+from pipeline.evaluation.ablation import read_experiments, tabulate
+from pipeline.evaluation.comparison import aligned
 from stages.common import command
 
 GROUP = "compare"

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipeline.comparison.results import Result
-from pipeline.comparison.table import described
+from pipeline.evaluation.comparison import Result, described
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.text import Values
 

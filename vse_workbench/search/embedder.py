@@ -23,11 +23,11 @@ from pipeline.corpus.tables import load_captions
 from pipeline.inputs.data import (
     CaptionKind,
     ImageRegions,
+    Inputs,
     SentenceVectors,
     TokenStates,
     encode_query,
 )
-from pipeline.inputs.files import Inputs
 from pipeline.inputs.split import Captions, Images, to_device
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths

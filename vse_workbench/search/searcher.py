@@ -12,10 +12,10 @@ from models.registry import model_names
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.score_file import SplitScores, read_scores
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say, without_progress
-from pipeline.scores.file import SplitScores, read_scores
 from pipeline.search.built import INDEX_FILE, BuiltIndexes
 from pipeline.search.index import (
     SHORTLIST,

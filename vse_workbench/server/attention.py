@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from models.attention.pictures import open_attention
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.report.attention import draw_attention
 from pipeline.report.attention_reader import AttentionReader
 from pipeline.search.index import query_words

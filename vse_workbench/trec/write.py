@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.truth import Direction, Positives, group_codes, true_pairs
 from pipeline.runtime.files import atomic_path, write_text
-from pipeline.scores.file import SplitScores
-from pipeline.scores.groups import group_codes, true_pairs
-from pipeline.scores.positives import Positives
-from pipeline.scores.ranking import Direction
 
 THOUSANDTHS = 1000  # qrels hold whole numbers; nDCG is the same for grades of any common scale
 _SPECIAL = re.compile(r"[\s%]")
@@ -77,7 +75,7 @@ def write_positives(path: Path, split: SplitScores, positives: Positives, way: D
         positives: of this direction; fractions are written in thousandths.
         way: i2t or t2i.
     """
-    query, item, grades = positives.pairs
+    query, item, grades = positives.query, positives.item, positives.grade
     whole = bool((grades == np.round(grades)).all())
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
     _write_qrels(path, split, way, (query, item, levels))

@@ -1,8 +1,8 @@
 """The inference criteria, a file each: its name is what `inference.criteria` of params.yaml lists.
 
-`views(scores, queries, settings) -> list[Tiles]` gives the scores to rank, (N, M), for each axis of
-queries, IMAGES or CAPTIONS; `reference(s, settings)` is the same in plain floats, queries in rows:
-what the tests compare it with. A file may set, as plain values:
+`views(scores, queries, settings) -> list[Scores]` gives the scores to rank, (N, M), for each axis
+of queries, IMAGES or CAPTIONS; `reference(s, settings)` is the same in plain floats, queries in
+rows: what the tests compare it with. A file may set, as plain values:
 
 - TRANSDUCTIVE = False: the score of a pair does not depend on the other queries of the set.
 - SINGLE_QUERY = True: it can rank the items of one query put beside the others, as search does.
@@ -15,7 +15,7 @@ CRITERIA = Registry(
     "pipeline.evaluation.criteria",
     "criterion",
     "views",
-    "views(scores, queries, settings) -> list[Tiles]",
+    "views(scores, queries, settings) -> list[Scores]",
     first="naive",
 )
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.reductions import WithTerms, nearest_means
+from pipeline.evaluation.criterion import Criterion, WithTerms, nearest_means
+from pipeline.evaluation.scores import Rescored, Scores
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.tiles import Rescored, Tiles
 
 SINGLE_QUERY = True
 
 
-def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
+def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
     """2 s (N, M) less the means of the item's k nearest queries and the query's k nearest items."""
     k, sizes = settings.k, scores.shape
     if not 1 <= k <= min(sizes):

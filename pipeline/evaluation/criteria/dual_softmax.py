@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.reductions import (
+from pipeline.evaluation.criterion import (
     CAPTIONS,
     IMAGES,
+    Criterion,
     WithTerms,
     log_sum_exp,
     slow_log_softmax,
 )
-from pipeline.scores.tiles import Rescored, Tiles
+from pipeline.evaluation.scores import Rescored, Scores
 
 SINGLE_QUERY = True
 
 
-def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
+def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
     """log of the product of the softmaxes of beta s over images and over captions; scores (N, M).
     Cheng et al. 2021 take the score times the softmax, which reverses negative scores: not used."""
     beta = settings.beta

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from pipeline.evaluation.assignment import assigned_scores
 from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.scores import Matrix, Scores
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.tiles import Matrix, Tiles
 
 WHOLE_MATRIX = True
 
 
-def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
+def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
     """A new matrix (N, M) for every axis of queries; scores must be a Matrix."""
     if not isinstance(scores, Matrix):
         raise WorkbenchError(

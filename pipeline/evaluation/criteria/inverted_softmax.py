@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 
-from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.reductions import IMAGES, WithTerms, log_sum_exp, slow_log_softmax
-from pipeline.scores.tiles import Rescored, Tiles
+from pipeline.evaluation.criterion import (
+    IMAGES,
+    Criterion,
+    WithTerms,
+    log_sum_exp,
+    slow_log_softmax,
+)
+from pipeline.evaluation.scores import Rescored, Scores
 
 SINGLE_QUERY = True
 
 
-def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
+def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
     """log of exp(beta s) / sum over queries of exp(beta s); scores (N, M). The sum holds the query
     itself (Smith et al. 2017); eq. 5 leaves it out, p / (1 - p) instead of p: the same ranks."""
     sums = log_sum_exp(scores, queries, settings.beta)

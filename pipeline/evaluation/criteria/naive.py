@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from pipeline.evaluation.criterion import Criterion
-from pipeline.scores.tiles import Tiles
+from pipeline.evaluation.scores import Scores
 
 TRANSDUCTIVE = False
 SINGLE_QUERY = True
 
 
-def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
+def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
     return [scores.for_queries(axis) for axis in queries]
 
 

@@ -1,38 +1,66 @@
 """Dynamic inverted softmax (Bogolin et al. 2022): only queries drawn to a hub are normalised."""
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 
-import torch
+import numpy as np
 
-from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.reductions import (
+from pipeline.evaluation.criterion import (
+    CAPTIONS,
     IMAGES,
+    Criterion,
     Lines,
     log_sum_exp,
-    maximum,
     nearest_means,
     reduced,
     slow_log_softmax,
 )
-from pipeline.scores.tiles import Rescored, Tiles
+from pipeline.evaluation.scores import Rescored, Scores
 
 SINGLE_QUERY = True
 
 
-def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """The scores (N, M) to rank by, for each axis of queries: log of exp(beta s) / sum over queries
-    of exp(beta s) where a query's nearest item is a hub, else beta s. A hub is the nearest item of
-    two queries; of tied nearest items each counts."""
+def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
+    """log of exp(beta s) / sum over queries of exp(beta s) where a query's nearest item is a hub,
+    else beta s. A hub is the nearest item of two queries; of tied nearest items each counts.
+
+    Args:
+        scores: (N, M) of a model.
+        queries: axes of the queries, IMAGES or CAPTIONS.
+        settings: beta is used.
+
+    Returns:
+        The scores (N, M) to rank by, for each axis of queries.
+    """
     best = nearest_means(scores, 1)
-    counts = reduced(scores, queries, partial(_nearest_counts, best), _added)
-    hubs = {axis: (count >= 2).float() for axis, (count,) in counts.items()}
-    reaching = partial(_reaching, best, hubs)
-    active = reduced(scores, [1 - axis for axis in queries], reaching, maximum)
+
+    def nearest(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> np.ndarray:
+        """Whether an item is the nearest of a query, or one of its tied nearest."""
+        levels = best[0][rows, None] if axis == IMAGES else best[1][columns]
+        return np.equal(tile, levels)
+
+    def query_counts(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> Lines:
+        return (nearest(tile, axis, rows, columns).sum(axis),)
+
+    def added(earlier: Lines, later: Lines) -> Lines:
+        return (earlier[0] + later[0],)
+
+    counts = reduced(scores, queries, query_counts, added)
+
+    def reaches_hub(tile: np.ndarray, items: int, rows: slice, columns: slice) -> Lines:
+        is_hub = counts[1 - items][0] >= 2
+        at_hub = is_hub[columns] if items == CAPTIONS else is_hub[rows, None]
+        reaching = nearest(tile, 1 - items, rows, columns) & at_hub
+        return (np.asarray(reaching.any(items)),)
+
+    def any_of(earlier: Lines, later: Lines) -> Lines:
+        return (np.logical_or(earlier[0], later[0]),)
+
+    active = reduced(scores, [1 - axis for axis in queries], reaches_hub, any_of)
     sums = log_sum_exp(scores, queries, settings.beta)
     return [
-        Rescored(scores, partial(_normalised, settings.beta, axis, active[1 - axis][0], -total))
-        for total, axis in zip(sums, queries, strict=True)
+        Rescored(scores, _Normalised(settings.beta, axis, active[1 - axis][0], -total))
+        for axis, total in zip(queries, sums, strict=True)
     ]
 
 
@@ -50,51 +78,17 @@ def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
     return rows
 
 
-def _added(earlier: Lines, later: Lines) -> Lines:
-    return (earlier[0] + later[0],)
+@dataclass(frozen=True, eq=False)
+class _Normalised:
+    """beta * scores, and a term of the item where the query is active. queries: their axis; active:
+    (Q,) booleans; terms: (J,) float32 of the items."""
 
+    beta: float
+    queries: int
+    active: np.ndarray
+    terms: np.ndarray
 
-def _nearest_counts(
-    best: Lines, tile: torch.Tensor, queries: int, rows: slice, columns: slice
-) -> Lines:
-    """Of how many queries each item is the nearest, or one of the tied nearest."""
-    return (_nearest(tile, best, queries, rows, columns).sum(queries),)
-
-
-def _reaching(
-    best: Lines,
-    hubs: dict[int, torch.Tensor],
-    tile: torch.Tensor,
-    items: int,
-    rows: slice,
-    columns: slice,
-) -> Lines:
-    """1 for queries whose nearest item is a hub (1 in `hubs`, one number per item), else 0."""
-    queries = 1 - items
-    nearest = _nearest(tile, best, queries, rows, columns)
-    nearest *= hubs[queries][columns] if queries == IMAGES else hubs[queries][rows, None]
-    return (nearest.amax(items),)
-
-
-def _nearest(
-    tile: torch.Tensor, best: Lines, queries: int, rows: slice, columns: slice
-) -> torch.Tensor:
-    """1 where an item is a query's nearest, else 0, as float32: torch sums booleans more slowly."""
-    level = best[0][rows, None] if queries == IMAGES else best[1][columns]
-    return torch.eq(tile, level, out=torch.empty(tile.shape))
-
-
-def _normalised(
-    beta: float,
-    queries: int,
-    active: torch.Tensor,
-    term: torch.Tensor,
-    tile: torch.Tensor,
-    rows: slice,
-    columns: slice,
-) -> torch.Tensor:
-    """beta * scores, and a term of the item where the query is active."""
-    result = tile * beta
-    if queries == IMAGES:
-        return result.addcmul_(active[rows, None], term[columns])
-    return result.addcmul_(active[columns], term[rows, None])
+    def __call__(self, tile: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        if self.queries == IMAGES:
+            return tile * self.beta + self.active[rows, None] * self.terms[columns]
+        return tile * self.beta + self.terms[rows, None] * self.active[columns]

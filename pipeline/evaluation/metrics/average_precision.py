@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.evaluation.row import Metric
-from pipeline.scores.ranking import Ranking
+from pipeline.evaluation.metrics import Metric
+from pipeline.evaluation.truth import Ranking
 
 NOTE = (
     "mAP@R: mean average precision in percent among the first R items, R being the number of a "

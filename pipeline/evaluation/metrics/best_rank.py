@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from pipeline.evaluation.row import Metric, beyond
+from pipeline.evaluation.metrics import Metric, survival_function
 
 NOTE = "Med r, Mean r: median and mean rank of the first true item."
 
@@ -16,7 +16,7 @@ def reference(truth: Sequence[bool]) -> float:
 
 def median(true: np.ndarray, items: int) -> float:
     """The median of the best ranks of all queries together under random rankings."""
-    return float(np.argmax(beyond(true, items) <= 0.5 + 1e-12))
+    return float(np.argmax(survival_function(true, items) <= 0.5 + 1e-12))
 
 
 def mean(true: np.ndarray, items: int) -> float:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.evaluation.row import Metric
-from pipeline.scores.ranking import Ranking
+from pipeline.evaluation.metrics import Metric
+from pipeline.evaluation.truth import Ranking
 
 NOTE = (
     "nDCG: percent of the largest possible sum of grades, each divided by log2(1 + rank), over "

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.evaluation.row import Metric
-from pipeline.scores.ranking import Ranking
+from pipeline.evaluation.metrics import Metric
+from pipeline.evaluation.truth import Ranking
 
 NOTE = "R-P: R-precision, percent of a query's R true items that are among its first R."
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.evaluation.row import Metric, beyond
-from pipeline.scores.ranking import Ranking
+from pipeline.evaluation.metrics import Metric, survival_function
+from pipeline.evaluation.truth import Ranking
 
 NOTE = "R@K: percent of the queries with a true item among the first K."
 
@@ -20,7 +20,7 @@ def recall(k: int, curve: bool = False) -> Metric:
         return 100.0 if any(truth[:k]) else 0.0
 
     def chance(true: np.ndarray, items: int) -> float:
-        return 100.0 * (1.0 - float(beyond(true, items)[min(k, items)]))
+        return 100.0 * (1.0 - float(survival_function(true, items)[min(k, items)]))
 
     place = 11 - 1 / k  # smaller K first, all of them before other metrics
     return Metric(f"r{k}", f"R@{k}", NOTE, per_query, reference, chance, curve=curve, place=place)

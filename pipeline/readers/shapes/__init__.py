@@ -18,8 +18,7 @@ from pipeline.dataset.source import Options, Source
 from pipeline.readers.shapes.drawing import box, draw
 from pipeline.readers.shapes.grammar import Speaker
 from pipeline.readers.shapes.mentions import plain
-from pipeline.readers.shapes.relations import Box
-from pipeline.readers.shapes.scenes import Scene, make_scenes
+from pipeline.readers.shapes.scenes import Box, Scene, make_scenes
 from pipeline.readers.shapes.spelling import misspell
 from pipeline.readers.shapes.world import World, load_world
 from pipeline.runtime.disk import translating_write_errors
@@ -37,14 +36,27 @@ class Task(NamedTuple):
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Render the world of raw/world.yaml into out/images as JPEG files. Boxes carry the shape as
-    object and colour, size and texture as attributes."""
+    """Render the world of raw/world.yaml into out/images as JPEG files.
+
+    Args:
+        raw: the folder of world.yaml.
+        out: the folder of the corpus.
+        options: the section shapes, and how many processes render.
+
+    Returns:
+        The source; boxes carry the shape as object and colour, size and texture as attributes.
+
+    Raises:
+        WorkbenchError: a world that cannot be drawn.
+    """
     world = world_of(raw, options.shapes)
     root = out / "images"
     root.mkdir(parents=True, exist_ok=True)
     tasks = scenes_of(world, options)
     work = partial(render, root=root, world=world, options=options.shapes)
-    images, captions, rows = [], [], []
+    images = []
+    captions = []
+    rows = []
     rendered = ordered_map(work, tasks, options.workers, "rendering scenes")
     for task, (boxes, texts) in zip(tasks, rendered, strict=True):
         name = task.image_id
@@ -63,7 +75,17 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 def render(
     task: Task, root: Path, world: World, options: ShapesConfig
 ) -> tuple[list[Box], list[str]]:
-    """Draw one scene to its file in `root`; the boxes of its objects in pixels, its captions."""
+    """Draw one scene to its file.
+
+    Args:
+        task: the scene, and its file's name.
+        root: the folder of the images.
+        world: how things look and are spoken of.
+        options: the section shapes.
+
+    Returns:
+        The boxes of its objects, x1, y1, x2, y2 in pixels, and its captions.
+    """
     side = options.image_size
     boxes = [box(thing, world, side) for thing in task.scene.things]
     image = draw(task.scene, world, side, options.clutter)
@@ -81,20 +103,40 @@ def render(
             temporary.unlink(missing_ok=True)
     captions = [plain(text) for text in spoken(task, boxes, world, options)]
     if options.misspelt:  # by a generator of its own: the captions are otherwise the same
-        words, rng = world.vocabulary(), np.random.default_rng([*task.seed, 4])
+        words = world.vocabulary()
+        rng = np.random.default_rng([*task.seed, 4])
         captions = [misspell(text, options.misspelt, words, rng) for text in captions]
     return boxes, captions
 
 
 def spoken(task: Task, boxes: list[Box], world: World, options: ShapesConfig) -> list[str]:
-    """The captions of a scene, spelt right, with marks around what stands for objects."""
-    rng, between = np.random.default_rng(task.seed), options.relations == "between"
-    speaker = Speaker(world, options.image_size, rng, between)
+    """The captions of a scene, spelt right, with marks around what stands for objects.
+
+    Args:
+        task: the scene, and the seed of its captions.
+        boxes: of its objects, x1, y1, x2, y2 in pixels.
+        world: the words.
+        options: the section shapes.
+    """
+    speaker = Speaker(
+        world,
+        side=options.image_size,
+        rng=np.random.default_rng(task.seed),
+        between=options.relations == "between",
+    )
     return speaker.marked_captions(task.scene, boxes, options.captions_per_image)
 
 
 def world_of(raw: Path, options: ShapesConfig) -> World:
-    """The world of raw/world.yaml with the numbers of objects and the words that are asked for."""
+    """The world of raw/world.yaml with the numbers of objects and the words that are asked for.
+
+    Args:
+        raw: the folder of world.yaml.
+        options: the section shapes.
+
+    Raises:
+        WorkbenchError: every problem of the file.
+    """
     world = load_world(raw / "world.yaml")
     if options.objects is not None:
         world = world.model_copy(update={"objects": tuple(options.objects)})
@@ -102,11 +144,17 @@ def world_of(raw: Path, options: ShapesConfig) -> World:
 
 
 def scenes_of(world: World, options: Options) -> list[Task]:
-    """The scenes of all splits, in the order of the corpus."""
-    shapes, tasks = options.shapes, []
+    """The scenes of all splits, in the order of the corpus.
+
+    Args:
+        world: what there is to draw.
+        options: the section shapes: its seed, and how many scenes a split has.
+    """
+    shapes = options.shapes
+    tasks = []
     for number, split in enumerate(SPLITS):
         seed = [shapes.seed, number]
         scenes = make_scenes(world, getattr(shapes, split), shapes.near_duplicates, seed)
-        for n, scene in enumerate(scenes):
-            tasks.append(Task(f"{split}_{n:05d}.jpg", scene, [*seed, n, 3]))
+        for place, scene in enumerate(scenes):
+            tasks.append(Task(f"{split}_{place:05d}.jpg", scene, [*seed, place, 3]))
     return tasks

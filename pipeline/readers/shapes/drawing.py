@@ -3,16 +3,28 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
-from pipeline.readers.shapes.clutter import marks
 from pipeline.readers.shapes.scenes import Scene, Thing
 from pipeline.readers.shapes.world import World
 
+Mark = tuple[np.ndarray, np.ndarray]
+
 SUPERSAMPLING = 4
+STROKE = (0.03, 0.08)  # half lengths, shares of the side
+SHARD = (0.015, 0.035)  # radii, shares of the side
+WIDTH = (0.006, 0.014)  # half widths of strokes, shares of the side
+REACH = 0.085  # of a mark's centre from the edges: no mark leaves the image
 _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601 luma
 
 
 def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image:
-    """A scene as an RGB image of `side` x `side` pixels; clutter: marks behind the objects."""
+    """A scene as an RGB image of `side` x `side` pixels.
+
+    Args:
+        scene: its objects and background.
+        world: how shapes, colours and textures look.
+        side: of the image, in pixels.
+        clutter: how many marks are behind the objects.
+    """
     canvas = background(scene.background, side)
     for outline, colour in marks(scene.background, clutter, side):
         mask, (left, top) = polygon_mask(outline)
@@ -23,13 +35,20 @@ def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image
         mask, (left, top) = polygon_mask(corners(thing, world, side))
         height, width = mask.shape
         patch = canvas[top : top + height, left : left + width]
-        paint = _paint(thing, world, side, left, top, width, height)
+        y, x = np.mgrid[top : top + height, left : left + width] + 0.5
+        paint = _paint(thing, world, side, x, y)
         patch += mask[..., None] * (paint - patch)
     return Image.fromarray((canvas + 0.5).clip(0, 255).astype(np.uint8))
 
 
 def corners(thing: Thing, world: World, side: int) -> np.ndarray:
-    """The corners of an object's outline, (P, 2) x and y in pixels."""
+    """The corners of an object's outline, (P, 2) x and y in pixels.
+
+    Args:
+        thing: the object.
+        world: it has the outline of the object's shape.
+        side: of the image, in pixels.
+    """
     turn = np.deg2rad(thing.turn)
     rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
     outline = world.shapes[thing.shape].points() @ rotation
@@ -37,9 +56,16 @@ def corners(thing: Thing, world: World, side: int) -> np.ndarray:
 
 
 def box(thing: Thing, world: World, side: int) -> tuple[float, float, float, float]:
-    """The tight box around an object: x1, y1, x2, y2 in pixels."""
+    """The tight box around an object: x1, y1, x2, y2 in pixels.
+
+    Args:
+        thing: the object.
+        world: it has the outline of the object's shape.
+        side: of the image, in pixels.
+    """
     points = corners(thing, world, side)
-    (x1, y1), (x2, y2) = points.min(axis=0), points.max(axis=0)
+    x1, y1 = points.min(axis=0)
+    x2, y2 = points.max(axis=0)
     return float(x1), float(y1), float(x2), float(y2)
 
 
@@ -59,7 +85,12 @@ def polygon_mask(points: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
 
 def background(seed: int, side: int) -> np.ndarray:
     """A muted gradient between two greys with grain: (side, side, 3) of 0..255. Of stronger ones an
-    untrained network sees little else (measured: rsum 57 against 121 after an epoch of VSE)."""
+    untrained network sees little else (measured: rsum 57 against 121 after an epoch of VSE).
+
+    Args:
+        seed: of greys, direction and grain.
+        side: of the image, in pixels.
+    """
     rng = np.random.default_rng(seed)
     level = rng.uniform(70, 130)
     first, second = (level + rng.uniform(-15, 15, (2, 3))).astype(np.float32)
@@ -70,21 +101,60 @@ def background(seed: int, side: int) -> np.ndarray:
     return first + slope[..., None] * (second - first) + grain[..., None]
 
 
-def _paint(
-    thing: Thing, world: World, side: int, left: int, top: int, width: int, height: int
-) -> np.ndarray:
-    """Colour (H, W, 3) of an object's patch: its colour, and where the pattern is, a second one."""
+def marks(seed: int, count: int, side: int) -> list[Mark]:
+    """Clutter: small strokes and shards behind the objects, which no caption names.
+
+    Args:
+        seed: of the scene's background, which near duplicates share.
+        count: how many; a greater count leaves the first ones as they are.
+        side: of the image, in pixels.
+
+    Returns:
+        Of each its corners (P, 2), x and y in pixels, and its colour (3,) of 0..255. Each is
+        smaller than any object of the default world.
+    """
+    rng = np.random.default_rng([seed, 1])
+    shapes = []
+    for _ in range(count):
+        outline = _stroke(rng) if rng.random() < 0.5 else _shard(rng)
+        corners = (outline + rng.uniform(REACH, 1 - REACH, 2)) * side
+        shapes.append((corners, rng.uniform(20, 255, 3).astype(np.float32)))
+    return shapes
+
+
+def _stroke(rng: np.random.Generator) -> np.ndarray:
+    """Corners (4, 2) of a thin rectangle about the origin."""
+    length = rng.uniform(*STROKE)
+    width = rng.uniform(*WIDTH)
+    turn = rng.uniform(0, np.pi)
+    along = np.array([np.cos(turn), np.sin(turn)]) * length
+    across = np.array([-np.sin(turn), np.cos(turn)]) * width
+    return np.array([along + across, along - across, -along - across, across - along])
+
+
+def _shard(rng: np.random.Generator) -> np.ndarray:
+    """Corners (P, 2) of an irregular star-shaped polygon of four to six corners."""
+    corners = int(rng.integers(4, 7))
+    angles = (np.arange(corners) + rng.uniform(0, 0.8, corners)) * 2 * np.pi / corners
+    return np.stack([np.cos(angles), np.sin(angles)], 1) * rng.uniform(*SHARD, (corners, 1))
+
+
+def _paint(thing: Thing, world: World, side: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Colour (H, W, 3) of an object's patch: its colour, and where the pattern is, a second one.
+    x, y: (H, W), the places of the patch's pixels."""
     colour = np.array(world.colours[thing.colour].rgb, dtype=np.float32) * thing.brightness
     # Light colours are patterned with a darker shade and dark ones with a lighter, to be seen.
     light = colour @ _GREY > 110
     second = colour * 0.5 if light else colour + 0.5 * (255 - colour)
     pattern = world.textures[thing.texture].pattern
     if pattern == "none":
-        return np.broadcast_to(colour, (height, width, 3))
-    turn, radius = np.deg2rad(thing.turn), thing.radius * side
-    y, x = np.mgrid[top : top + height, left : left + width] + 0.5
-    x, y = ((x - thing.x * side) / radius, (y - thing.y * side) / radius)
-    u, v = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
+        return np.broadcast_to(colour, (*x.shape, 3))
+    turn = np.deg2rad(thing.turn)
+    radius = thing.radius * side
+    x = (x - thing.x * side) / radius
+    y = (y - thing.y * side) / radius
+    u = x * np.cos(turn) + y * np.sin(turn)
+    v = y * np.cos(turn) - x * np.sin(turn)
     share = _pattern(pattern, u, v, radius)[..., None]
     return colour + share * (second - colour)
 

@@ -15,8 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from pipeline.readers.shapes.mentions import capitalised, marked, plain
-from pipeline.readers.shapes.relations import Box, holds, lies_between
-from pipeline.readers.shapes.scenes import Focus, Scene, Thing
+from pipeline.readers.shapes.scenes import Box, Focus, Scene, Thing, holds, lies_between
 from pipeline.readers.shapes.world import Attribute, World
 
 T = TypeVar("T")
@@ -29,17 +28,32 @@ BETWEEN = 0.5  # share of relations that are told of three objects, where they a
 
 
 class Speaker:
-    """Draws captions for scenes of one world. side: of the image, pixels, the unit of "clearly left
-    of". between: also say what lies between two others."""
+    """Draws captions for scenes of one world.
+
+    Args:
+        world: the words.
+        side: of the image, in pixels, the unit of "clearly left of".
+        rng: what words and objects are drawn by.
+        between: whether captions also say what lies between two others.
+    """
 
     def __init__(
         self, world: World, side: int, rng: np.random.Generator, between: bool = False
     ) -> None:
-        self.world, self.side, self.rng, self.between = world, side, rng, between
+        self.world = world
+        self.side = side
+        self.rng = rng
+        self.between = between
 
     def marked_captions(self, scene: Scene, boxes: Sequence[Box], count: int) -> list[str]:
         """Captions with marks around what stands for objects, different from each other as far as
-        the scene has that many to say. boxes: x1, y1, x2, y2 in pixels of each object."""
+        the scene has that many to say.
+
+        Args:
+            scene: what is spoken of.
+            boxes: of each object x1, y1, x2, y2 in pixels.
+            count: how many captions.
+        """
         captions: list[str] = []
         said: set[str] = set()
         for _ in range(count):
@@ -53,7 +67,12 @@ class Speaker:
         return captions
 
     def caption(self, scene: Scene, boxes: Sequence[Box]) -> str:
-        """One caption with its marks, a capital letter and a full stop."""
+        """One caption with its marks, a capital letter and a full stop.
+
+        Args:
+            scene: what is spoken of.
+            boxes: of each object x1, y1, x2, y2 in pixels.
+        """
         focus = scene.focus if self.rng.random() < FOCUS else None
         kind = self.rng.choice(["relation", "list", "count"], p=[0.5, 0.42, 0.08])
         text = ""
@@ -114,13 +133,12 @@ class Speaker:
         shareable: list[set[Attribute]] = [{"shape"}, {"colour"}, {"shape", "colour"}, {"size"}]
         if not self._is_plain(model):
             shareable += [{"texture"}, {"texture", "shape"}]
-        groups = [
-            (shared, same)
-            for shared in shareable
-            for traits in [{name: getattr(model, name) for name in shared}.items()]
-            if len(same := [thing for thing in things if traits <= vars(thing).items()]) > 1
-            if len(same) < len(things) and len(same) - 2 < len(self.world.counts)
-        ]
+        groups = []
+        for shared in shareable:
+            traits = {name: getattr(model, name) for name in shared}.items()
+            same = [thing for thing in things if traits <= vars(thing).items()]
+            if 1 < len(same) < len(things) and len(same) - 2 < len(self.world.counts):
+                groups.append((shared, same))
         if not groups:
             return ""
         shared, same = self._pick(groups)

@@ -23,7 +23,13 @@ class Mention:
 
 
 def marked(kind: str, numbers: Iterable[int], text: str) -> str:
-    """Words, perhaps with marks inside them, with the mark of what they stand for."""
+    """Words with the mark of what they stand for.
+
+    Args:
+        kind: object, several or relation (`Mention`).
+        numbers: the objects, by their place in the scene.
+        text: the words, perhaps with marks inside them.
+    """
     return f"[{kind}#{'+'.join(map(str, numbers))} {text}]"
 
 
@@ -46,10 +52,12 @@ def mentions(text: str) -> list[Mention]:
         if piece == "]":
             slot, kind, numbers, first = open_marks.pop()
             slots[slot] = Mention(kind, numbers, first, words)
-        elif mark := _OPEN.fullmatch(piece):
+            continue
+        mark = _OPEN.fullmatch(piece)
+        if mark is None:
+            words += 1
+        else:
             numbers = tuple(map(int, mark[2].split("+")))
             open_marks.append((len(slots), mark[1], numbers, words))
             slots.append(None)
-        else:
-            words += 1
     return [mention for mention in slots if mention is not None]

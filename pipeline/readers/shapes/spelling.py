@@ -20,8 +20,15 @@ _EDITS: tuple[Callable[[str, str, str], str], ...] = (  # of what is before a pl
 
 
 def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator) -> str:
-    """The text with a share (0..1) of its words of LEAST letters or more misspelt. words: all that
-    captions may say, in small letters; no slip is one of them, or one edit from another."""
+    """The text with some of its words of LEAST letters or more misspelt.
+
+    Args:
+        text: a caption.
+        share: of these words that are misspelt, 0..1.
+        words: all that captions may say, in small letters; no slip is one of them, or one edit from
+            another.
+        rng: what the slips are drawn by.
+    """
 
     def misspelt(match: re.Match[str]) -> str:
         word = match[0]
@@ -36,14 +43,16 @@ def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator)
 def edits(word: str) -> set[str]:
     """All that is one edit from a word: a letter left out, put in, changed, or two exchanged."""
     every = product(_EDITS, range(len(word) + 1), ascii_lowercase)
-    return {edit(word[:n], word[n:], letter) for edit, n, letter in every} - {word}
+    return {edit(word[:place], word[place:], letter) for edit, place, letter in every} - {word}
 
 
 def _slip(word: str, words: Set[str], rng: np.random.Generator) -> str:
+    """A word with one edit; the word itself where no edit of some tries can be told from others."""
     for _ in range(TRIES):
         edit = _EDITS[int(rng.integers(len(_EDITS)))]
-        index, letter = int(rng.integers(len(word))), int(rng.integers(len(ascii_lowercase)))
-        slip = edit(word[:index], word[index:], ascii_lowercase[letter])
+        place = int(rng.integers(len(word)))
+        letter = ascii_lowercase[int(rng.integers(len(ascii_lowercase)))]
+        slip = edit(word[:place], word[place:], letter)
         if slip not in words and edits(slip) & words == {word}:
             return slip
     return word

@@ -150,8 +150,8 @@ class World(Section):
         for table in ("shapes", "colours", "sizes", "textures"):
             tables[table] = {}
             for name, entry in getattr(self, table).items():
-                both = entry.words, entry.synonyms
-                words = both[0] | both[1] if table == "shapes" else both[0] + both[1]
+                words = entry.words
+                words = words | entry.synonyms if table == "shapes" else words + entry.synonyms
                 update = {"words": words, "synonyms": type(words)()}
                 tables[table][name] = entry.model_copy(update=update)
         return self.model_copy(update=tables)

@@ -9,7 +9,7 @@ from model_runs import DP_RNN, SCAN, SHORTLIST
 from tiny_inputs import write_regions
 
 from models.scan import SCAN as Network
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 
 SHORT = {"matching": 1, "recurrent": 1, "all": 0}
 
@@ -49,7 +49,9 @@ def test_options_of_other_models_are_refused(trained):
 
 def test_without_recurrence_only_the_matching_is_trained_and_a_shortlist_is_an_option(folder):
     DP_RNN.train(folder, recurrent=False, training__epochs=SHORT | {"all": 1})
-    assert DP_RNN.curve(folder)["phase"].tolist() == ["matching"] * 2
+    curve = DP_RNN.curve(folder)
+    assert set(curve["phase"]) == {"matching"}
+    assert curve["part"].tolist() == ["word"] * 2 + ["object"] * 2 + ["together"]
     weights = DP_RNN.checkpoint(folder).weights
     assert not any(".recurrent." in name for name in weights)
     assert not bool(weights["recurrence"])

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from model_runs import DP_RNN, SCAN, VSE_INFINITY
@@ -104,7 +105,10 @@ def test_what_is_read_decides_the_weights(folder, baseline, model, change, value
 def test_phases_of_dp_rnn(trained, folder):
     """The last phase is kept, and the matching alone learns before the recurrent network."""
     curve = DP_RNN.curve(trained)
-    assert curve["phase"].tolist() == ["matching", "matching", "recurrent", "all"]
+    epochs = ["matching", "matching", "recurrent", "all"]
+    assert curve["phase"].tolist() == [*epochs, *epochs, "all"]
+    assert curve["part"].tolist() == ["word"] * 4 + ["object"] * 4 + ["together"]
+    assert curve["epoch"].tolist() == [1, 2, 3, 4, 1, 2, 3, 4, 4]
     assert DP_RNN.checkpoint(trained).description.epoch == 4
     DP_RNN.train(folder, training__epochs=SHORT["dp_rnn"])
     assert DP_RNN.checkpoint(folder).description.epoch == 2
@@ -115,9 +119,12 @@ def test_the_validation_shortlist_changes_what_is_measured_once_there_is_recurre
     one, all_of_them = (
         DP_RNN.train(folder, validation_shortlist=count)[1].splitlines()[1:] for count in (1, 8)
     )
-    assert one[:2] == all_of_them[:2]  # the matching alone
-    assert one[2] != all_of_them[2]
-    assert [line.split(b"\t")[2] for line in one] == [line.split(b"\t")[2] for line in all_of_them]
+    for start in (0, 4):  # of each network
+        matching = slice(start, start + 2)
+        assert one[matching] == all_of_them[matching]
+        assert one[start + 2] != all_of_them[start + 2]
+    losses = [[line.split(b"\t")[3] for line in lines] for lines in (one, all_of_them)]
+    assert losses[0] == losses[1]
 
 
 @pytest.mark.parametrize("model", ["scan", "dp_rnn"])
@@ -134,8 +141,8 @@ def test_positions_need_boxes(folder, model):
 
 
 def test_both_networks_end_as_each_alone(folder):
-    """Own clipping (which bites at 0.5), own optimiser: the bytes of their weights,
-    their losses and their validation."""
+    """Own clipping (which bites at 0.5), own optimiser: the bytes of their weights, and their rows
+    of the curve. The last row is of both: the mean of their scores."""
     changes = {
         "training__epochs": {"matching": 1, "recurrent": 1, "all": 4},
         "training__clip": 0.5,
@@ -145,10 +152,23 @@ def test_both_networks_end_as_each_alone(folder):
     }
     both = DP_RNN.weights(folder, **changes)
     curve = DP_RNN.curve(folder)
+    last = curve.iloc[-1]
+    described = DP_RNN.checkpoint(folder).description
+    epoch, val_rsum = described.epoch, described.val_rsum
+    losses = []
     for name in ("word", "object"):
         alone = DP_RNN.weights(folder, orientation=name, **changes)
         own = {key: value for key, value in both.items() if not key.startswith("towers.")}
         own |= {key: value for key, value in both.items() if key.startswith(f"towers.{name}.")}
         assert same(own, alone)
-        for column in (f"loss_{name}", f"val_{name}_rsum", f"val_{name}_entropy"):
-            assert curve[column].equals(DP_RNN.curve(folder)[column])
+        rows = curve[curve["part"] == name].reset_index(drop=True)
+        expected = DP_RNN.curve(folder).drop(columns="sha256")
+        pd.testing.assert_frame_equal(rows[expected.columns], expected, check_dtype=False)
+        kept = expected.loc[expected["best"].iloc[-1] - 1]
+        losses.append(kept["loss"])
+        entropy = f"val_{name}_entropy"
+        assert last[entropy] == kept[entropy]
+    assert last["part"] == "together"
+    assert last["epoch"] == last["best"] == epoch
+    assert last["loss"] == pytest.approx(sum(losses), rel=1e-5)
+    assert last["val_rsum"] == pytest.approx(val_rsum, rel=1e-5)

@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from models.scan.attention import view as scan_view
-from models.scan.network import SCAN
+from dp_rnn_cases import PAPER, enter
 from torch.nn.functional import normalize
 
-from models.dp_rnn.attention import view as dp_rnn_view
-from models.dp_rnn.network import DPRNN
+from models.dp_rnn.model import DPRNN, DPRNNConfig
+from models.scan import SCAN, SCANConfig
+from pipeline.inputs.split import Regions, Words
 
-SIZES = {"image_dim": 5, "vocabulary_size": 9, "word_dim": 4, "dim": 6}
 R, T = 5, 4  # with padding
 
 
@@ -18,13 +17,15 @@ def pair(regions, words):
     counts, lengths = torch.tensor([regions]), torch.tensor([words])
     tokens = torch.randint(1, 9, (1, T)) * (torch.arange(T) < words)
     inside = torch.arange(R)[None, :, None] < regions
-    regions = torch.randn(1, R, 5) * inside, torch.rand(1, R, 4) * inside
-    return *regions, counts, tokens[:, :words], lengths
+    features, positions = torch.randn(1, R, 5) * inside, torch.rand(1, R, 4) * inside
+    return Regions(features, positions, counts), Words(tokens[:, :words], lengths)
 
 
 def drawn(kind, **options):
     torch.manual_seed(4)
-    model = kind(**SIZES, **options).eval()
+    defaults = {"word_dim": 4, "dim": 6} | (PAPER if kind is DPRNN else {})
+    config = (DPRNNConfig if kind is DPRNN else SCANConfig)(**defaults | options)
+    model = kind(config, image_dim=5, vocabulary_size=9).eval()
     for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, std=0.1 if "bias" in name else 1.5)
     return model
@@ -38,12 +39,12 @@ def from_weights(queries, contexts, weights):
 @pytest.mark.parametrize("direction", ["t2i", "i2t"])
 @pytest.mark.parametrize(("regions", "words"), [(5, 4), (3, 2), (1, 1)])
 def test_scan(direction, regions, words):
-    model, sides = drawn(SCAN, direction=direction), pair(regions, words)
+    model, (image, caption) = drawn(SCAN, direction=direction), pair(regions, words)
+    view = model.attention(image, caption)
     with torch.no_grad():
-        view = scan_view(model, sides[:3], sides[3:])
-        objects = model.embed_images(*sides[:3])[0, :regions]
-        said = model.embed_captions(*sides[3:])[0, :words]
-        assert view.score == pytest.approx(model(*sides).item(), abs=1e-6)
+        left, right = model.embed_images(image), model.embed_captions(caption)
+        objects, said = left.vectors[0, :regions], right.vectors[0, :words]
+        assert view.score == pytest.approx(model.score(left, right).item(), abs=1e-6)
     assert view.weights.shape == (words, regions)
     assert regions < 3 or view.weights.std() > 0.02  # even weights would hide mistakes
     if direction == "t2i":
@@ -62,11 +63,11 @@ def test_scan(direction, regions, words):
 def test_dp_rnn(orientation, recurrent, vectors, regions, words):
     model = drawn(DPRNN, orientation=orientation, vectors=vectors)
     sides = pair(regions, words)
-    model.enter_phase("all" if recurrent else "matching")
-    (tower,) = model.towers.values()
+    enter(model, "all" if recurrent else "matching")
+    (tower,) = model.networks
+    view = model.attention(*sides)
     with torch.no_grad():
-        view = dp_rnn_view(model, sides[:3], sides[3:])
-        image, caption = model.embed_images(*sides[:3])[0], model.embed_captions(*sides[3:])[0]
+        image, caption = model.embed_images(sides[0])[0], model.embed_captions(sides[1])[0]
         objects, said = image.vectors[0, :regions], caption.vectors[0, :words]
         if recurrent:
             # read in order by the library's own network, then put back where they came from
@@ -96,10 +97,10 @@ def test_dp_rnn(orientation, recurrent, vectors, regions, words):
 
 def test_dp_rnn_of_both_shows_its_words_and_scores_as_a_whole():
     model, sides = drawn(DPRNN, orientation="both"), pair(4, 3)
-    model.enter_phase("all")
+    enter(model, "all")
+    view = model.attention(*sides)
     with torch.no_grad():
-        view = dp_rnn_view(model, sides[:3], sides[3:])
-        images, captions = model.embed_images(*sides[:3]), model.embed_captions(*sides[3:])
+        images, captions = model.embed_images(sides[0]), model.embed_captions(sides[1])
         score = model.score_selected(images, captions, torch.zeros(1, 1, dtype=torch.int64))
     assert view.score == pytest.approx(score.item(), abs=1e-6)
     assert torch.allclose(view.weights.sum(1), torch.ones(3), atol=1e-6)
@@ -108,5 +109,5 @@ def test_dp_rnn_of_both_shows_its_words_and_scores_as_a_whole():
     assert view.region_weights.sum().item() == pytest.approx(1, abs=1e-6)
     assert view.region_weights.std() > 0.01
     even = drawn(DPRNN, orientation="both", matching="scan")
-    assert dp_rnn_view(even, sides[:3], sides[3:]).word_weights is None
-    assert dp_rnn_view(even, sides[:3], sides[3:]).region_weights is None
+    assert even.attention(*sides).word_weights is None
+    assert even.attention(*sides).region_weights is None

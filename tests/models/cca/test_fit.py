@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag, eigh, subspace_angles
 
-from models.cca.fit import fit_cca, fit_each, largest_eigenvalue
+from models.cca import fit_cca, fit_each, largest_eigenvalue
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.statistics import covariance
 

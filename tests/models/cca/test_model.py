@@ -7,8 +7,7 @@ import pytest
 from model_runs import CCA
 from tiny_inputs import DIM, SENTENCES, WORDS, write_sentences
 
-from models.cca.fit import fit_cca
-from models.cca.model import BLOCK
+from models.cca import BLOCK, fit_cca
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.evaluation.correlation import correlate
 from pipeline.storage.features import FeatureFile
@@ -119,7 +118,7 @@ def test_blocks_do_not_matter(folder, monkeypatch):
     fit(folder)
     first = (folder / "out/cca.safetensors").read_bytes()
     assert BLOCK > 24 * 4  # all pairs were in one block
-    monkeypatch.setattr("models.cca.model.BLOCK", 7)
+    monkeypatch.setattr("models.cca.BLOCK", 7)
     fit(folder)
     assert (folder / "out/cca.safetensors").read_bytes() == first
 

@@ -4,15 +4,19 @@ import copy
 
 import pytest
 import torch
+from dp_rnn_cases import PAPER, enter
 from matching_cases import direction_of, slow_similarity
-from models.scan.network import SCAN
 
-from models.dp_rnn.loss import NetworksLoss
-from models.dp_rnn.network import DPRNN
-from models.dp_rnn.tower import select_early
+from models.dp_rnn.model import DPRNN, DPRNNConfig, select_early
+from models.losses import PairLoss
 from models.ranking import make_loss
+from models.scan import SCAN, SCANConfig
+from pipeline.inputs.split import Batch, Regions, Words
 
 LAMBDA = {"word": 4.0, "object": 9.0}
+
+
+OWN = torch.arange(6)  # groups: all different
 
 
 def inputs(dtype=torch.float32, size=6, objects=5, words=4):
@@ -23,16 +27,31 @@ def inputs(dtype=torch.float32, size=6, objects=5, words=4):
     features = torch.rand(size, objects, 7, generator=generator)
     positions = torch.rand(size, objects, 4, generator=generator)
     tokens = torch.randint(1, 20, (size, words), generator=generator)
-    return features.to(dtype), positions.to(dtype), counts, tokens, lengths
+    return Regions(features.to(dtype), positions.to(dtype), counts), Words(tokens, lengths)
 
 
 def build(dtype=torch.float32, **settings):
     torch.manual_seed(3)
-    model = DPRNN(7, 20, 5, 6, **({"candidates": 2} | settings)).to(dtype)
+    small = {"word_dim": 5, "dim": 6, "candidates": 2} | PAPER
+    config = DPRNNConfig(**small | settings)
+    model = DPRNN(config, image_dim=7, vocabulary_size=20).to(dtype)
     for name, values in [*model.named_parameters(), *model.named_buffers()]:
         if name.endswith("direction"):
             torch.nn.init.normal_(values, std=3.0)
     return model
+
+
+def scores_of(model, images, captions, groups=OWN):
+    """By network: its scores in training, and what it computed."""
+    result = {}
+    for name in model.towers:
+        network = model.single(name)
+        sides = network.embed_images(images), network.embed_captions(captions)
+        batch = Batch(images, captions, groups, groups)
+        scores, computed = network.pairs(*sides, batch, torch.arange(len(groups)))
+        every = torch.ones_like(scores, dtype=torch.bool)
+        result[name] = scores, every if computed is None else computed
+    return result
 
 
 def slow_shares(tower, name, caption):
@@ -59,14 +78,15 @@ def slow_pair(tower, name, image, caption, recurrent):
         states, _ = tower.recurrent.gru(image[order][None])
         forwards, backwards = states[0].chunk(2, dim=1)
         image = (forwards + backwards) / 2
-        image = image if tower.raw else torch.nn.functional.normalize(image, dim=1)
+        image = image if tower.match.raw else torch.nn.functional.normalize(image, dim=1)
     return slow_similarity(image, caption, name, LAMBDA[name], direction, beta)
 
 
-def slow_scores(tower, name, computed, data, recurrent):
+def slow_scores(tower, name, computed, images, captions, recurrent):
     """Zero where nothing was computed."""
-    objects, words = tower.embed_images(*data[:3]).vectors, tower.embed_captions(*data[3:]).vectors
-    counts, lengths = data[2], data[4]
+    objects = tower.embed_images(images).vectors
+    words = tower.embed_captions(captions).vectors
+    counts, lengths = images.counts, captions.lengths
     scores = objects.new_zeros(computed.shape)
     for i, j in computed.nonzero().tolist():
         pair = objects[i, : counts[i]], words[j, : lengths[j]]
@@ -83,13 +103,14 @@ def slow_scores(tower, name, computed, data, recurrent):
 def test_equals_the_loop_over_pairs(matching, vectors, recurrent, dtype, tolerance):
     """Forwards, and backwards beside the largest gradient of each parameter."""
     model = build(dtype, matching=matching, vectors=vectors)
-    model.enter_phase("all" if recurrent else "matching")
-    data, groups = inputs(dtype), torch.tensor([0, 1, 2, 2, 3, 4])
-    results = model(*data, groups)
+    enter(model, "all" if recurrent else "matching")
+    images, captions = inputs(dtype)
+    results = scores_of(model, images, captions, torch.tensor([0, 1, 2, 2, 3, 4]))
     exact = copy.deepcopy(model).double()
-    wide = [values.double() if values.is_floating_point() else values for values in data]
-    for (name, tower), (scores, computed) in zip(model.towers.items(), results, strict=True):
-        slow = slow_scores(exact.towers[name], name, computed, wide, recurrent)
+    wide = Regions(images.features.double(), images.positions.double(), images.counts)
+    for name, (scores, computed) in results.items():
+        tower = model.towers[name]
+        slow = slow_scores(exact.towers[name], name, computed, wide, captions, recurrent)
         torch.testing.assert_close(scores.double(), slow, rtol=0, atol=tolerance / 10)
         generator = torch.Generator().manual_seed(3)
         upstream = torch.randn(scores.shape, dtype=dtype, generator=generator)
@@ -108,19 +129,20 @@ def test_equals_the_loop_over_pairs(matching, vectors, recurrent, dtype, toleran
 @pytest.mark.parametrize("vectors", ["raw", "unit"])
 def test_selection_equals_eq_16_as_a_loop(vectors):
     model = build(vectors=vectors)
-    model.enter_phase("all")
-    data, groups = inputs(), torch.tensor([0, 1, 2, 2, 3, 4])
-    found = zip(model.towers.items(), model(*data, groups), strict=True)
-    for (name, tower), (_, computed) in found:
-        objects, words = tower.embed_images(*data[:3]), tower.embed_captions(*data[3:])
+    enter(model, "all")
+    (images, captions), groups = inputs(), torch.tensor([0, 1, 2, 2, 3, 4])
+    counts, lengths = images.counts, captions.lengths
+    for name, (_, computed) in scores_of(model, images, captions, groups).items():
+        tower = model.towers[name]
+        objects, words = tower.embed_images(images), tower.embed_captions(captions)
         for caption in range(6):
-            raw_shares = slow_shares(tower, name, words.vectors[caption, : data[4][caption]])
+            raw_shares = slow_shares(tower, name, words.vectors[caption, : lengths[caption]])
             shares = torch.stack(raw_shares) / sum(raw_shares)
             early = {
                 image: sum(
                     (shares[j] * (objects.vectors[image, i] @ words.vectors[caption, j])).item()
-                    for i in range(data[2][image])
-                    for j in range(data[4][caption])
+                    for i in range(counts[image])
+                    for j in range(lengths[caption])
                 )
                 for image in range(6)
                 if groups[image] != groups[caption]
@@ -130,14 +152,16 @@ def test_selection_equals_eq_16_as_a_loop(vectors):
 
 
 def test_too_few_candidates():
-    selected, valid = select_early(torch.rand(3, 3), torch.tensor([0, 0, 1]), 5)
+    groups = torch.tensor([0, 0, 1])
+    same = groups[:, None] == groups
+    selected, valid = select_early(torch.rand(3, 3), same, torch.arange(3), 5)
     assert valid.tolist() == [[True, True, False], [True, True, False], [True, True, True]]
     assert selected[:, 0].tolist() == [0, 1, 2]
     assert selected[:2, 1].tolist() == [2, 2]
     model = build(candidates=9)
-    model.enter_phase("all")
+    enter(model, "all")
     groups = torch.tensor([0, 0, 1, 1, 1, 1])
-    for scores, computed in model(*inputs(), groups):
+    for scores, computed in scores_of(model, *inputs(), groups).values():
         expected = (groups[:, None] != groups[None]) | torch.eye(6, dtype=torch.bool)
         assert torch.equal(computed, expected)
         assert not scores[~computed].any()
@@ -147,36 +171,38 @@ def test_too_few_candidates():
 @pytest.mark.parametrize("orientation", ["both", "word", "object"])
 def test_padding_never_matters(orientation, order):
     model = build(orientation=orientation, order=order)
-    model.enter_phase("all")
-    features, positions, counts, tokens, lengths = inputs()
-    other = features.clone(), positions.clone(), counts, tokens.clone(), lengths
-    for image, caption, count, length in zip(other[0], other[3], counts, lengths, strict=True):
+    enter(model, "all")
+    images, captions = inputs()
+    counts, lengths = images.counts, captions.lengths
+    features, tokens = images.features.clone(), captions.ids.clone()
+    for image, caption, count, length in zip(features, tokens, counts, lengths, strict=True):
         image[count:] = 9.0
         caption[length:] = 3
+    other = Regions(features, images.positions, counts), Words(tokens, lengths)
     wider = (
-        torch.nn.functional.pad(other[0], (0, 0, 0, 2), value=4.0),
-        torch.nn.functional.pad(other[1], (0, 0, 0, 2), value=0.5),
-        counts,
-        torch.nn.functional.pad(other[3], (0, 3), value=2),
-        lengths,
+        Regions(
+            torch.nn.functional.pad(features, (0, 0, 0, 2), value=4.0),
+            torch.nn.functional.pad(images.positions, (0, 0, 0, 2), value=0.5),
+            counts,
+        ),
+        Words(torch.nn.functional.pad(tokens, (0, 3), value=2), lengths),
     )
-    groups = torch.arange(6)
-    expected = model(features, positions, counts, tokens, lengths, groups)
-    for data in (other, wider):
-        for left, right in zip(model(*data, groups), expected, strict=True):
-            torch.testing.assert_close(left.scores, right.scores, rtol=0, atol=1e-6)
-            assert torch.equal(left.computed, right.computed)
+    expected = scores_of(model, images, captions)
+    for sides in (other, wider):
+        for name, (scores, computed) in scores_of(model, *sides).items():
+            torch.testing.assert_close(scores, expected[name][0], rtol=0, atol=1e-6)
+            assert torch.equal(computed, expected[name][1])
 
 
 @pytest.mark.parametrize("phase", ["matching", "recurrent", "all"])
 def test_gradients_reach_what_the_phase_trains(phase):
     model = build()
-    model.enter_phase("all")
-    model.enter_phase(phase)
-    loss = NetworksLoss({name: make_loss("sum_margin", margin=0.5) for name in model.towers})
-    losses = loss(model(*inputs(), torch.arange(6)), torch.arange(6))
-    assert losses.keys() == {"word", "object"}
-    sum(losses.values()).backward()
+    enter(model, "all")
+    enter(model, phase)
+    loss = PairLoss(make_loss("sum_margin", margin=0.5))
+    found = scores_of(model, *inputs())
+    assert found.keys() == {"word", "object"}
+    sum(loss(scores, OWN, computed) for scores, computed in found.values()).backward()
     for name, values in model.named_parameters():
         wanted = phase == "all" or (".recurrent." in name) == (phase == "recurrent")
         assert (values.grad is not None and bool(values.grad.any())) == wanted, name
@@ -201,10 +227,14 @@ def test_without_gate_weights_and_recurrence_it_is_scan(orientation, direction, 
     temperature = 9.0 if direction == "t2i" else 4.0
     if pooling == "mean_lse":
         pooling = "mean" if direction == "t2i" else "lse"
-    scan = SCAN(7, 20, 5, 6, direction, pooling, temperature, lse=5.0)
-    (tower,) = ours.networks()
+    options = {"direction": direction, "pooling": pooling, "temperature": temperature}
+    config = SCANConfig(word_dim=5, dim=6, lse=5.0, **options)
+    scan = SCAN(config, image_dim=7, vocabulary_size=20)
+    (tower,) = ours.networks
     scan.regions.load_state_dict(tower.image.state_dict())
     scan.text.load_state_dict(tower.text.state_dict())
-    ((scores, computed),) = ours(*inputs(), torch.arange(6))
+    images, captions = inputs()
+    ((scores, computed),) = scores_of(ours, images, captions).values()
     assert computed.all()
-    torch.testing.assert_close(scores, scan(*inputs()), rtol=0, atol=1e-6)
+    theirs = scan.score(scan.embed_images(images), scan.embed_captions(captions))
+    torch.testing.assert_close(scores, theirs, rtol=0, atol=1e-6)

@@ -1,21 +1,14 @@
 """Validation of the networks: each judged by itself, and how even their weights are."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from dp_rnn_cases import CPU, network, toy_split
+from dp_rnn_cases import enter, network, toy_split
 
-from models.dp_rnn.network import DPRNN
-from models.dp_rnn.scoring import score_selecting
-from models.dp_rnn.validation import (
-    Validation,
-    attention_entropy,
-    entropy_share,
-    judge_networks,
-    validate,
-)
+from models.dp_rnn.model import DPRNN, entropy_share, mean_entropy
 from pipeline.training.curve import validation_columns
 
 
@@ -29,26 +22,25 @@ def test_entropy_share_by_hand():
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_entropies_of_a_split_are_those_of_its_pairs(recurrent):
     model, split = network(), toy_split()
-    model.enter_phase("all" if recurrent else "matching")
-    for tower in model.networks():
+    enter(model, "all" if recurrent else "matching")
+    for tower in model.networks:
         torch.nn.init.normal_(tower.match.attention.direction, std=40.0)
         single = []
         for row, image in enumerate(split.described):
-            regions = split.images(np.array([image]))
-            images = tower.embed_images(regions.features, regions.positions, regions.counts)
-            captions = tower.embed_captions(*split.captions(np.array([row])))
+            images = tower.embed_images(split.images(np.array([image])))
+            captions = tower.embed_captions(split.captions(np.array([row])))
             side, pair = captions, torch.zeros(1, 1).long()
             if not tower.match.by_words:
                 side = images
                 if recurrent:
                     order = tower.order(images, captions, pair)
-                    side = images._replace(vectors=tower.reread(images, order, pair)[:, 0])
+                    side = images._replace(vectors=tower.read_in_order(images, order, pair)[:, 0])
             if side.lengths[0] < 2:
                 continue
             weights = tower.match.attention(side.vectors, side.lengths)[0, : side.lengths[0]]
             entropy = -(weights * weights.log()).sum().item()
             single.append(entropy / math.log(side.lengths[0]))
-        found = attention_entropy(tower, split, CPU, recurrent)
+        found = mean_entropy(tower, split, recurrent)
         assert found == pytest.approx(np.mean(single), abs=1e-5)
         assert found < 0.97
 
@@ -63,34 +55,35 @@ def test_entropies_of_a_split_are_those_of_its_pairs(recurrent):
     ],
 )
 def test_even_weights_have_no_entropy_to_show(settings, columns):
-    assert validate(network(**settings), toy_split(), CPU, 3).entropies.keys() == columns
+    found = network(**settings).validate(toy_split()).columns
+    assert {name for name in found if name.endswith("_entropy")} == columns
 
 
 def test_each_network_is_scored_as_if_it_were_alone():
-    model, split = network(), toy_split()
-    found = validate(model, split, CPU, 3)
+    model, split = network(3), toy_split()
+    matrices = []
     for name in ("word", "object"):
-        alone = DPRNN(5, 9, 4, 6, orientation=name)
+        alone = network(3, orientation=name)
+        prefixes = (f"towers.{name}.", "recurrence")
         alone.load_state_dict(
-            {
-                key: value
-                for key, value in model.state_dict().items()
-                if key.startswith((f"towers.{name}.", "recurrence"))
-            }
+            {key: value for key, value in model.state_dict().items() if key.startswith(prefixes)}
         )
-        scores = score_selecting(alone, split, CPU, 3)
-        np.testing.assert_array_equal(found.scores[name].scores, scores.scores)
+        part = model.single(name)
+        scores = part.score_split(split)
+        np.testing.assert_array_equal(scores.scores, alone.score_split(split).scores)
+        assert part.validate(split) == alone.validate(split)
+        matrices.append(scores.scores)
+    mean = replace(scores, scores=np.mean(matrices, axis=0))
+    assert validation_columns(mean).items() <= model.validate(split).columns.items()
 
 
-def test_the_best_epoch_of_each_is_by_its_own_scores_and_one_collapse_is_told():
+@pytest.mark.parametrize("name", ["word", "object"])
+def test_a_collapsed_network_is_named(monkeypatch, name):
     model, split = network(), toy_split()
-    found = validate(model, split, CPU, 3)
-    judged = judge_networks(found, [])
-    own = {name: validation_columns(one)["val_rsum"] for name, one in found.scores.items()}
-    assert judged.scores == own
-    assert not judged.collapsed
-    mean = np.mean([one.scores for one in found.scores.values()], axis=0)
-    for name, flat in found.scores.items():
-        even = type(flat)(**{**vars(flat), "scores": np.zeros_like(mean)})
-        told = judge_networks(Validation(found.scores | {name: even}, {}), [])
-        assert f"the {name} network" in told.collapsed
+    part = model.single(name)
+    assert not part.validate(split).collapsed
+    flat = replace(part.score_split(split), scores=np.zeros((7, 14), np.float32))
+    monkeypatch.setattr(DPRNN, "score_split", lambda model, val: flat)
+    found = part.validate(split)
+    assert found.collapsed.startswith(f"the {name} network's validation scores are nearly equal")
+    assert model.validate(split).collapsed.startswith("the validation scores are nearly equal")

@@ -7,12 +7,17 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
+from models.base import Model
 from models.losses.knn_margin import KNNMargin
-from models.phrases.batches import Mined, PhraseBatches
 from models.phrases.data import PhrasePairs
-from models.phrases.mining import kept, mine
-from models.phrases.models.phrase_two_branch import PhraseLoss
-from models.phrases.params import MiningConfig
+from models.phrases.two_branch import (
+    MinedBatches,
+    MiningConfig,
+    PhraseBatches,
+    draw_negatives,
+    find_hard_negatives,
+)
+from models.two_branch import StructureLoss
 from pipeline.phrases.boxes import overlaps
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
@@ -32,8 +37,8 @@ def random_pairs(seed=0):
     corners = rng.integers(0, 20, (REGIONS, 2))
     boxes = np.hstack([corners, corners + rng.integers(4, 12, (REGIONS, 2))]).astype("f4")
     return PhrasePairs(
-        lambda rows: vectors[0][rows],
-        lambda rows: vectors[1][rows],
+        lambda rows, generator=None: vectors[0][rows],
+        lambda rows, generator=None: vectors[1][rows],
         [f"image {n % IMAGES}" for n in range(REGIONS)],
         boxes,
         csr_matrix(table.astype(np.int8)),
@@ -95,12 +100,14 @@ def test_every_pair_is_a_seed_once_and_an_epoch_can_be_taken_up():
         assert set(own[:, 1]) <= set(numbers(batch.phrases))
 
 
-def test_hard_negatives_are_negatives_of_their_own_phrase_alone():
+def test_hard_negatives_are_negatives_of_their_own_phrase_alone(tmp_path):
     data = random_pairs()
     owners = np.repeat(np.arange(PHRASES), 4)
-    vectors = torch.zeros(len(owners), 5)
-    vectors[:, 0] = 1000 + torch.arange(len(owners))
-    batches = PhraseBatches(data, 10, 0, mined=Mined(lambda rows: vectors[rows], owners), sampled=3)
+    vectors = np.zeros((1, len(owners), 5), np.float16)
+    vectors[0, :, 0] = 1000 + np.arange(len(owners))
+    write_features(tmp_path / "p.h5", ["image"], {"features": vectors}, {"model": "x"})
+    batches = MinedBatches(data, 10, 0, proposals=FeatureFile(tmp_path / "p.h5"), sampled=3)
+    batches.take(np.stack([np.zeros_like(owners), np.arange(len(owners)), owners], 1))
     batch = next(batches.epoch(0))
     regions, phrases = numbers(batch.regions), numbers(batch.phrases)
     hard = [place for place, number in enumerate(regions) if number >= 1000]
@@ -121,7 +128,7 @@ def test_the_loss_is_that_of_a_loop_over_triplets():
     )
     options = {"image_to_sentence": 1.0, "sentence_to_image": 2.0, "image_image": 0.3,
                "sentence_sentence": 0.7}  # fmt: skip
-    loss = PhraseLoss(KNNMargin(0.2, 3), 0.2, 3, **options)
+    loss = StructureLoss(KNNMargin(0.2, 3), 0.2, 3, **options)
     masks = batch.pairs, batch.same, batch.same_regions, batch.same_phrases
     wanted = 0.0
     for weight, ones, others, same in (
@@ -138,16 +145,21 @@ def test_the_loss_is_that_of_a_loop_over_triplets():
                 hinges = [0.2 + near - (ones[a] - others[n]).norm() for n in range(len(others))
                           if not same[a, n]]  # fmt: skip
                 wanted += weight * sum(sorted(max(h.item(), 0.0) for h in hinges)[-3:])
-    assert loss(regions, phrases, *masks).item() == pytest.approx(wanted, rel=1e-6)
+    assert loss.compare(regions, phrases, *masks).item() == pytest.approx(wanted, rel=1e-6)
 
 
-class Plain:
-    """A network whose embeddings are the vectors themselves."""
+class Plain(Model):
+    """A model that compares the vectors themselves by their inner products."""
 
-    def embed_images(self, vectors):
-        return vectors
+    device = torch.device("cpu")
 
-    embed_captions = embed_images
+    def __init__(self):
+        super().__init__(None)
+
+    def embed_images(self, images):
+        return images
+
+    embed_captions = index = embed_images
 
 
 @pytest.fixture
@@ -161,15 +173,16 @@ def proposed(tmp_path):
     }
     names = [f"image {n}" for n in reversed(range(IMAGES))]
     write_features(tmp_path / "p.h5", names, arrays, {"model": "x"})
-    return SimpleNamespace(proposals=FeatureFile(tmp_path / "p.h5"))
+    return FeatureFile(tmp_path / "p.h5")
 
 
 def test_mined_proposals_are_nearer_than_the_truth_and_not_right(proposed):
-    data, file = random_pairs(), proposed.proposals
+    data, file = random_pairs(), proposed
+    both = SimpleNamespace(train=data, proposals=proposed, seed=0)
     settings = MiningConfig(
         epochs=1, batch_size=8, negatives=10_000, sampled=1, overlap=0.5, lr=0.1
     )
-    found = mine(Plain(), data, proposed, settings, 0, torch.device("cpu"))
+    found = find_hard_negatives(Plain(), both, settings)
     table, wanted = data.related.toarray() > 0, []
     every, words = data.regions(np.arange(REGIONS)), data.phrases(np.arange(PHRASES))
     for name in np.unique(data.region_images):
@@ -186,13 +199,14 @@ def test_mined_proposals_are_nearer_than_the_truth_and_not_right(proposed):
                 right = overlaps(box, data.boxes[own]).max() >= 0.5
                 if float(vector @ words[phrase]) > nearest and not right:
                     wanted.append((phrase, vector.tolist()))
-    got = found.vectors(np.arange(len(found.phrases)))
-    assert sorted(zip(found.phrases.tolist(), got.tolist(), strict=True)) == sorted(wanted)
-    fewer = mine(Plain(), data, proposed, settings.model_copy(update={"negatives": 2}), 0,
-                 torch.device("cpu"))  # fmt: skip
-    assert np.bincount(fewer.phrases).max() == 2 < np.bincount(found.phrases).max()
+    batches = MinedBatches(data, 10, 0, proposals=proposed, sampled=1)
+    batches.take(found)
+    got = batches.vectors(np.arange(len(found))).tolist()
+    assert sorted(zip(found[:, 2].tolist(), got, strict=True)) == sorted(wanted)
+    fewer = find_hard_negatives(Plain(), both, settings.model_copy(update={"negatives": 2}))
+    assert np.bincount(fewer[:, 2]).max() == 2 < np.bincount(found[:, 2]).max()
 
 
-def test_nothing_to_mine_is_said(proposed):
+def test_nothing_to_mine_is_said():
     with pytest.raises(WorkbenchError, match="no proposal lies nearer"):
-        kept(np.zeros((0, 3), int), proposed.proposals, 5, 0)
+        draw_negatives(np.zeros((0, 3), int), 5, 0)

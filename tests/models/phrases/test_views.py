@@ -7,8 +7,7 @@ from torchvision.ops import roi_align
 
 from models.backbone.network import BackboneError, classifier, cut
 from models.detector.fpn import build_detector
-from models.phrases.regions import vgg_head
-from models.phrases.views import C4View, FPNView, NetworkView, scaled_input
+from models.phrases.proposals import C4View, FPNView, NetworkView, scaled_input, vgg_head
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from PIL import Image
 from reader_cases import options, save_images
 
 from pipeline.dataset import processes
-from pipeline.dataset.checks import checked_corpus
+from pipeline.dataset.read import checked_corpus
 from pipeline.dataset.source import Source
 from pipeline.runtime.errors import WorkbenchError
 

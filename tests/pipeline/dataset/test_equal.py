@@ -5,7 +5,8 @@ import shutil
 import pandas as pd
 from reader_cases import read_all, save_images
 
-from pipeline.dataset.equal import divided_photographs, equal_photographs, repeated_captions
+from pipeline.dataset.read import divided_photographs, repeated_captions
+from pipeline.dataset.splits import equal_photographs
 
 
 def folder_with_copies(tmp_path, number=30, copies=10):

@@ -10,9 +10,9 @@ from pipeline.dataset.locate import locate_images
 
 def located(raw, *names, chosen=None):
     """The files that names lead to, as paths inside raw, and the remarks."""
-    found = locate_images(raw, chosen, names)
+    found = locate_images(list_folder(raw), chosen, names)
     root = found.root.relative_to(raw).as_posix()
-    inside = [name if root == "." else f"{root}/{name}" for name in found.ids.values()]
+    inside = [name if root == "." else f"{root}/{name}" for name in map(found.path, names)]
     return inside, found.remarks
 
 

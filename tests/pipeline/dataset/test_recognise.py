@@ -38,10 +38,10 @@ def test_what_is_no_file_of_text_has_no_beginning(tmp_path):
     os.mkfifo(tmp_path / "a.txt")
     (tmp_path / "broken.json").symlink_to(tmp_path / "nothing")
     (tmp_path / "binary.json").write_bytes(b"\xff\x00\xfe")
-    for name in ("pipe.json", "broken.json", "binary.json"):
-        assert head(tmp_path / name) == ""
-        assert record_under(tmp_path / name, "images") == {}
     folder = list_folder(tmp_path)
+    for name in ("pipe.json", "broken.json", "binary.json"):
+        assert head(folder, name) == ""
+        assert record_under(tmp_path / name, "images") == {}
     assert [reader.recognise(folder) for reader in READERS] == [[]] * len(READERS)
 
 
@@ -60,13 +60,13 @@ def test_a_record_on_each_line_may_hold_other_ends_of_lines(tmp_path):
     lines = [{"image": "a.jpg", "caption": "one\u2028two"}, {"image": "b.jpg", "caption": ""}]
     text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
     (tmp_path / "a.jsonl").write_text(text)
-    assert first_records(tmp_path / "a.jsonl") == {"": lines[0]}
+    assert first_records(list_folder(tmp_path), "a.jsonl") == {"": lines[0]}
 
 
 def test_names_of_images_are_found_with_their_escapes(tmp_path):
     names = ["a.jpg", "b\\c.jpg", 'd".jpg', "\u00e9.jpg"]
     (tmp_path / "a.json").write_text(json.dumps([{"f": name, "g": "f"} for name in names]))
-    assert values_in_head(tmp_path / "a.json", "f") == tuple(names)
+    assert values_in_head(list_folder(tmp_path), "a.json", "f") == tuple(names)
 
 
 def test_files_for_each_image_are_not_all_looked_at(tmp_path, monkeypatch):
@@ -82,9 +82,8 @@ def test_files_for_each_image_are_not_all_looked_at(tmp_path, monkeypatch):
 def test_the_file_that_can_be_meant_is_read_to_say_what_is_wrong(tmp_path):
     def find():
         return annotation_files(
-            raw=tmp_path,
-            options=options(),
-            folder=list_folder(tmp_path),
+            list_folder(tmp_path),
+            options(),
             recognise=lambda folder: [],
             expected="captions",
             published=("dataset_*.json",),

@@ -9,13 +9,7 @@ from commands import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dataset.table import (
-    exact_cells,
-    find_form,
-    first_images,
-    quick_cells,
-    read_captions,
-)
+from pipeline.dataset.table import first_images, read_captions
 from pipeline.runtime.errors import WorkbenchError
 
 WORDS = st.text(st.sampled_from("abc äñ,;|\t\"'#0\n[é"), min_size=1, max_size=12)
@@ -149,10 +143,4 @@ def test_any_text_is_no_table_or_is_read_or_refused(tmp_path_factory, text):
         rows = read_captions(path)
     except WorkbenchError:
         return
-    form = find_form(text)
-    assert form is not None
     assert all(rows["image"])
-    exact = exact_cells(text, form)
-    quick = quick_cells(text, form)
-    if quick is not None and exact.notna().all(axis=None) and quick.notna().all(axis=None):
-        assert quick.to_numpy().tolist() == exact.to_numpy().tolist()

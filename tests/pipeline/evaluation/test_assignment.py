@@ -12,8 +12,8 @@ from pipeline.evaluation import assignment as module
 from pipeline.evaluation.assignment import assigned_scores, assignment
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import chance_level
+from pipeline.evaluation.ranks import retrieval_ranks
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.ranks import retrieval_ranks
 
 SMALL = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.75]) | st.floats(-1, 1, width=32)
 

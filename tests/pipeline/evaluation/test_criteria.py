@@ -10,9 +10,8 @@ from ranking_cases import measure_direction, no_better
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import chance_level, summarise
+from pipeline.evaluation.truth import group_codes
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores import tiles
-from pipeline.scores.groups import group_codes
 
 DIRECTIONS = ["i2t", "t2i"]
 TRANSDUCTIVE = [name for name in CRITERIA if Criterion(name).transductive]
@@ -63,7 +62,7 @@ def test_many_blocks_give_what_one_gives(name, direction, monkeypatch):
     scores = np.random.default_rng(3).standard_normal((17, 40)).astype(np.float32)
     whole = rescored(scores, name, direction)
     for block in ((1, 1), (5, 7), (17, 3), (3, 64)):
-        monkeypatch.setattr(tiles, "BLOCK", block)
+        monkeypatch.setattr("pipeline.evaluation.scores.BLOCK", block)
         close(rescored(scores, name, direction), whole, 30)
 
 

@@ -10,11 +10,10 @@ from ranking_cases import drawn_slowly, measure_judged
 from relevance_cases import relevance_from
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.columns import EXTENDED
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import columns_of
-from pipeline.evaluation.file import read_ranks, write_ranks
-from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.protocol import evaluate
+from pipeline.evaluation.rank_file import EXTENDED, read_ranks, write_ranks
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.groups import GroupFile
 

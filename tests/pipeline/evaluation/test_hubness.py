@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import skew
 
-from pipeline.evaluation.hubness import CLASSES, Hubness, pairs_table
-from pipeline.evaluation.look import occurrences
-from pipeline.scores.tiles import as_tiles
+from pipeline.evaluation.findings import CLASSES, Hubness, occurrences, pairs_table
+from pipeline.evaluation.scores import Matrix
 
 DIRECTIONS = ["i2t", "t2i"]
 VALUES = st.sampled_from([-1.0, -0.5, 0.0, 0.25]) | st.floats(-1, 1, width=32)
@@ -34,7 +33,7 @@ def literal_counts(rows, items):
 @given(scores=matrices(), block=st.tuples(st.integers(1, 30), st.integers(1, 8)))
 def test_equals_loops_in_any_block(direction, scores, block):
     rows = scores if direction == "i2t" else scores.T
-    found = Hubness(occurrences(as_tiles(scores, block), direction))
+    found = Hubness(occurrences(Matrix(scores, block), direction))
     counts = literal_counts(rows.tolist(), rows.shape[1])
     assert found.counts.tolist() == counts
     ends = {"0": (0, 0), "1": (1, 1), ">=2": (2, 99), ">=5": (5, 99), ">=10": (10, 99)}

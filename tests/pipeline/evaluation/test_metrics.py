@@ -18,18 +18,18 @@ from ranking_cases import (
     worlds,
 )
 
-from pipeline.evaluation.columns import EXTENDED, METRICS
 from pipeline.evaluation.figures import (
     RECALLS,
     chance_level,
+    measure,
     summarise,
     summary_of,
     values_of,
 )
-from pipeline.evaluation.measure import measure
-from pipeline.evaluation.row import Metric
+from pipeline.evaluation.metrics import Metric
+from pipeline.evaluation.rank_file import EXTENDED, METRICS
+from pipeline.evaluation.scores import Matrix
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.tiles import as_tiles
 
 WAYS = ("i2t", "t2i")
 NAMES = [metric.name for metric in METRICS]
@@ -54,7 +54,7 @@ def test_names_and_titles_tell_metrics_apart():
 @given(worlds(), st.sampled_from([(1, 1), (2, 3), (100, 100)]))
 def test_equals_its_reference_with_ties_and_any_block(metric, world, block):
     scores, *groups = world
-    measured = measure(as_tiles(scores, block), *groups)
+    measured = measure(Matrix(scores, block), *groups)
     truth = relevance_by_sorting(*world)
     for way in WAYS:
         slow = [metric.reference(line) for line in truth[way]]

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.evaluation.separation import separation
+from pipeline.evaluation.findings import separation
+from pipeline.evaluation.scores import Matrix
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.tiles import as_tiles
 
 
 def slow_overlap(scores, image_groups, caption_groups, bins, low=-1.0, high=1.0):
@@ -35,7 +35,7 @@ def test_equals_a_loop_over_all_pairs(seed, images, bins, block):
     # quarters of a bin are exact in float32, so that no edge is a matter of rounding
     scores = (random.integers(-2 * bins, 2 * bins + 1, (images, 9)) / (2 * bins)).astype(np.float32)
     owners = np.concatenate([np.arange(images), random.integers(0, images, 9 - images)])
-    found = separation(as_tiles(scores, block), np.arange(images), owners, bins)
+    found = separation(Matrix(scores, block), np.arange(images), owners, bins)
     overlap, true, others = slow_overlap(scores, np.arange(images), owners, bins)
     assert found.true.tolist() == true
     assert found.others.tolist() == others

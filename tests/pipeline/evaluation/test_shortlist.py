@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_cases import a_split
 
-from pipeline.evaluation.subset import first_images, shortlist_recall
+from pipeline.evaluation.protocol import first_images, shortlist_recall
 
 
 @settings(max_examples=30)

@@ -10,11 +10,9 @@ from ranking_cases import a_split
 
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.protocol import PROTOCOL
-from pipeline.evaluation.subset import first_images
+from pipeline.evaluation.protocol import PROTOCOL, evaluate, first_images
+from pipeline.evaluation.score_file import SplitScores
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.file import SplitScores
 
 
 @st.composite

@@ -14,8 +14,14 @@ from numbered_split import numbered_split
 
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs import data as inputs_data
-from pipeline.inputs.data import ImageRows, ImageVectors, RetrievalData, WordRows, open_vectors
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import (
+    ImageRows,
+    ImageVectors,
+    Inputs,
+    RetrievalData,
+    WordRows,
+    open_vectors,
+)
 from pipeline.inputs.split import PairBatches, fitting_pairs
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features

@@ -9,7 +9,7 @@ from corpora import change_params
 
 from models.backbone.grid import build_grid
 from models.backbone.params import provenance
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.regions.file import used
 from pipeline.runtime.errors import WorkbenchError

@@ -12,9 +12,9 @@ from ranking_cases import measure_judged
 
 from pipeline.corpus.tables import Corpus
 from pipeline.dataset.positives import positives_of
+from pipeline.evaluation.truth import relevance_of
 from pipeline.positives import eccv
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.positives import relevance_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of a faster JSON library that it can do without

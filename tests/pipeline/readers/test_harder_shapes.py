@@ -26,8 +26,7 @@ from pipeline.readers import shapes
 from pipeline.readers.shapes.drawing import corners, draw, polygon_mask
 from pipeline.readers.shapes.grammar import Speaker
 from pipeline.readers.shapes.mentions import plain
-from pipeline.readers.shapes.relations import lies_between
-from pipeline.readers.shapes.scenes import Scene, make_scenes
+from pipeline.readers.shapes.scenes import Scene, lies_between, make_scenes
 from pipeline.readers.shapes.spelling import edits, misspell
 
 SIZES = {"train": 40, "val": 2, "test": 2, "image_size": SIDE, "captions_per_image": 6}

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_parquet
 
 from pipeline.dataset.folder import list_folder
-from pipeline.dataset.locate import stems_of
 from pipeline.dataset.read import read_corpus
 from pipeline.dataset.recognise import Found, quality
 from pipeline.dataset.rows import find_columns, read_rows
@@ -392,7 +391,7 @@ def test_files_without_images_are_passed_over_and_no_candidates(raw, capsys):
 
 
 def test_a_file_that_is_none_counts_less_than_any_other(raw):
-    stems = stems_of(list_folder(raw))
+    stems = list_folder(raw).stems
     (whole,) = parquet_shards.recognise(list_folder(raw))
     for path in raw.glob("data/*"):
         path.write_bytes(path.read_bytes()[:200])

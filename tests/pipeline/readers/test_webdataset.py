@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_tar
 
 from pipeline.dataset.folder import list_folder
-from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.readers import webdataset as webdataset_reader
+from pipeline.readers.webdataset import DamagedTar, read_members
 from pipeline.runtime.errors import WorkbenchError
 
 JPG = [image_bytes(n) for n in range(6)]

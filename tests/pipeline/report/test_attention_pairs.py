@@ -11,8 +11,7 @@ from ranking_cases import a_split
 from tiny_inputs import write_vocabulary
 
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.data import CaptionWords, ImageRegions, RetrievalData
-from pipeline.inputs.files import Inputs
+from pipeline.inputs.data import CaptionWords, ImageRegions, Inputs, RetrievalData
 from pipeline.regions.file import ImageRegions as FoundRegions
 from pipeline.regions.file import packed
 from pipeline.report.attention_pairs import (

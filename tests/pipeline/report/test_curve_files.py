@@ -25,6 +25,28 @@ def test_a_curve_as_training_writes_it(tmp_path):
     assert curve.best == (2, 300)  # the first of equal ones, whose weights were kept
 
 
+def test_parts_that_were_trained_one_after_the_other(tmp_path):
+    """Lines break between them, phases begin in each anew, and the last row is of what was kept."""
+    rows = [
+        {"epoch": epoch, "part": part, "phase": phase, "loss": 1.0, "val_rsum": rsum}
+        for epoch, part, phase, rsum in (
+            (1, "word", "a", 9.0),
+            (2, "word", "b", 8.0),
+            (1, "object", "a", 5.0),
+            (2, "object", "a", 6.0),
+            (3, "object", "b", 7.0),
+            (3, "together", "b", 8.5),
+        )
+    ]
+    (tmp_path / "dp_rnn.tsv").write_text(curve_tsv(rows))
+    curve = read_curve(tmp_path / "dp_rnn.tsv")
+    nan = np.nan
+    expected = [1, 2, nan, 1, 2, 3, nan, 3], [9, 8, nan, 5, 6, 7, nan, 8.5]
+    np.testing.assert_equal(curve.line(curve.rsum), expected)
+    assert curve.turns == {2: "b", 3: "b"}
+    assert curve.best == (3, 8.5)
+
+
 def test_errors_of_classification_and_models_that_are_fitted_at_once(tmp_path):
     rows = [{"epoch": 1, "phase": "x", "loss": 1.0, "image_error": 0.5, "val_rsum": 1.0}]
     rows += [{"epoch": 2, "phase": "y", "loss": 1.0, "val_rsum": 1.0}]

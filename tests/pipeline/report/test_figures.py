@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from report_world import made_scores, taken_apart
 
-from pipeline.comparison.table import TableRow
-from pipeline.evaluation.separation import separation
+from pipeline.evaluation.comparison import TableRow
+from pipeline.evaluation.findings import separation
 from pipeline.report.colours import COLOURS, numbers_of, shade
 from pipeline.report.curve_files import Curve
 from pipeline.report.drawing import as_svg, colour, css, dashes, figure

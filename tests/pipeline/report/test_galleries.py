@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from report_world import made_scores, page_of, put_corpus, put_model, taken_apart
 
-from pipeline.evaluation.findings import read_findings
-from pipeline.evaluation.look import SUCCESSES
+from pipeline.evaluation.findings import SUCCESSES
+from pipeline.evaluation.rank_file import read_findings
 from pipeline.report.galleries import shown_score
 
 PERSONS = [f"p{n // 2}" for n in range(12)]  # two images each: two true items for a caption

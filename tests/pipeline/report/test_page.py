@@ -22,10 +22,10 @@ from report_world import (
     taken_apart,
 )
 
-from pipeline.comparison.standing import behind_first, verdict
-from pipeline.evaluation.columns import METRICS
+from pipeline.evaluation.rank_file import METRICS
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.standing import behind_first, verdict
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.file import SplitScores
 
 
 @pytest.fixture(scope="module")

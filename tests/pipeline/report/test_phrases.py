@@ -9,7 +9,7 @@ from commands import refusal
 from PIL import Image
 from report_world import made_scores, page_of, put_corpus, put_model, put_phrases, taken_apart
 
-from pipeline.comparison.phrases import phrase_report, read_rows
+from pipeline.evaluation.phrase_table import phrase_report, read_rows
 from pipeline.report.phrases import draw_boxes
 from pipeline.runtime.errors import WorkbenchError
 

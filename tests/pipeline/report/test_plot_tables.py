@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from report_world import CAPTIONS, IMAGES, OWNERS, made_scores
 
-from pipeline.evaluation.file import read_query_ranks, write_ranks
-from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.look import occurrences
-from pipeline.evaluation.separation import separation
+from pipeline.evaluation.findings import occurrences, separation
+from pipeline.evaluation.protocol import evaluate
+from pipeline.evaluation.rank_file import read_query_ranks, write_ranks
 from pipeline.report.colours import COLOURS
 from pipeline.report.curve_files import Curve
 from pipeline.report.plot_tables import (
@@ -65,6 +64,10 @@ def test_training_has_a_note_where_a_next_phase_begins_and_rows_the_colour_of_th
     assert [row["note"] for row in rows] == ["", "m: two begins"]
     assert {row["colour"] for row in rows} == {COLOURS[1]}
     assert as_tsv([]).split() == list(rows[0])  # no model has several epochs
+    parts = Curve([1, 2, 1, 2], [3.0] * 4, [1.0] * 4, phases="abab", parts=["x", "x", "y", "y"])
+    rows = training_rows("m", parts)
+    assert [row["part"] for row in rows] == ["x", "x", "y", "y"]
+    assert [row["note"] for row in rows] == ["", "m: b begins", "", ""]  # said once
 
 
 def test_a_table_has_a_header_and_six_digits():

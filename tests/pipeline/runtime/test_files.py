@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.evaluation.scores import temporary_matrix
 from pipeline.runtime.files import atomic_path, fingerprint, write_json, write_text
-from pipeline.scores.blocks import temporary_matrix
 
 
 def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import refusal
 
-from pipeline.scores.file import SplitScores, write_scores
+from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.search.built import (
     INDEX_FILE,
     BuiltIndexes,

@@ -11,8 +11,8 @@ from commands import refusal
 from PIL import Image
 from report_world import taken_apart
 
+from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.runtime.graph import stage_options, stage_paths
-from pipeline.scores.file import SplitScores, write_scores
 from pipeline.search.index import (
     Catalogue,
     Hit,

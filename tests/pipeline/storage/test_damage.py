@@ -17,8 +17,8 @@ from ranking_cases import split_of
 
 from models.dual_path.classes import group_classes, read_pseudo_classes, write_pseudo_classes
 from pipeline.corpus.tables import load_captions
+from pipeline.evaluation.score_file import read_scores, write_scores
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.file import read_scores, write_scores
 from pipeline.sentences.encoder import SentenceEncoder, project, read_encoder
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.mixtures import fit_mixture

@@ -11,11 +11,10 @@ from killed_training import POINTS, scores_of_batch, toy_model, toy_split
 from losses import pair_loss
 from ranking_cases import split_of
 
-from pipeline.evaluation.figures import summarise
-from pipeline.evaluation.measure import measure
+from pipeline.evaluation.figures import measure, summarise
+from pipeline.evaluation.scores import Products
 from pipeline.inputs.split import PairBatches
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores import tiles
 from pipeline.training.curve import curve_tsv, validate_retrieval, validation_columns
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile
@@ -472,10 +471,10 @@ def test_equal_scores_that_rank_well_must_still_improve(difference, collapsed):
 
 @pytest.mark.parametrize("block", [(1024, 1000), (2, 3)])
 def test_products_of_embeddings_are_judged_as_their_matrix(monkeypatch, block):
-    monkeypatch.setattr(tiles, "BLOCK", block)
+    monkeypatch.setattr("pipeline.evaluation.scores.BLOCK", block)
     random = np.random.default_rng(0)
     images, captions = random.normal(size=(2, 7, 4)).astype(np.float32)
-    products = replace(split_of(images @ captions.T), scores=tiles.Products(images, captions))
+    products = replace(split_of(images @ captions.T), scores=Products(images, captions))
     whole = replace(products, scores=products.matrix)
     held, found = (validation_columns(split) for split in (whole, products))
     assert found == held

@@ -10,7 +10,7 @@ from PIL import Image
 from report_world import IMAGES, OWNERS, made_scores
 
 from pipeline.evaluation.correlation import correlate
-from pipeline.evaluation.separation import separation
+from pipeline.evaluation.findings import separation
 from pipeline.report.curve_files import Curve
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.analysis import artefacts, drawing, figures

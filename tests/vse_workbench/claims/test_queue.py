@@ -10,7 +10,7 @@ from claim_cases import content, planned, row
 from clone import ROOT
 
 from pipeline.runtime.errors import WorkbenchError
-from vse_workbench.claims.keeping import epoch_limits, epochs_of_phase
+from vse_workbench.claims.keeping import epoch_limits, epochs_of_phase, trainings_of
 from vse_workbench.claims.ledger import Ledger
 from vse_workbench.claims.queue import Planner, cost_text, lacking_jobs
 
@@ -118,3 +118,13 @@ def test_epochs_that_an_early_fall_of_the_rate_left_out_could_not_be_the_best():
     curve.loc[5, "ended"] = "patience"
     assert epochs_of_phase(curve, 5, allowed, "knn") == (3, 4, 7)
     assert epochs_of_phase(curve[["phase"]][:1], 1, {}, "knn") == (1, 1, 0)
+
+
+def test_networks_that_were_trained_in_turn_have_a_kept_epoch_each():
+    parts = ["word"] * 3 + ["object"] * 2 + ["together"]
+    curve = pd.DataFrame({"part": parts, "phase": list("aabaab"), "best": [0, 0, 3, 1, 1, 3]})
+    (word, kept_word), (thing, kept_object) = trainings_of(curve, 3)
+    assert (kept_word, kept_object) == (3, 1)
+    assert word["phase"].tolist() == ["a", "a", "b"]
+    assert thing.index.tolist() == [0, 1]
+    assert trainings_of(curve[["phase"]], 5)[0][1] == 5

@@ -12,7 +12,7 @@ from indexed import draw_weights, put_scores
 from tiny_inputs import WORDS, write_vocabulary
 
 from pipeline.corpus.tables import load_captions
-from pipeline.scores.file import read_scores
+from pipeline.evaluation.score_file import read_scores
 from vse_workbench.commands.analyse import main
 
 

@@ -11,8 +11,8 @@ from indexed import describe_regions, draw_weights, files_of
 from PIL import Image
 
 from pipeline.corpus.tables import load_captions
+from pipeline.evaluation.score_file import read_scores
 from pipeline.report.attention_pairs import choose_pairs, read_attention
-from pipeline.scores.file import read_scores
 from stages.record_attention import main as record_attention
 from vse_workbench.commands.attention import main
 

@@ -10,8 +10,8 @@ from corpora import change_params
 from dvc.repo import Repo
 from report_world import made_scores, put_model
 
-from pipeline.evaluation.columns import COLUMNS
-from pipeline.evaluation.separation import separation
+from pipeline.evaluation.findings import separation
+from pipeline.evaluation.rank_file import COLUMNS
 from vse_workbench.commands.analyse import main as analyse
 from vse_workbench.commands.compare import main
 

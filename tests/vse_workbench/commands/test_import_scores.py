@@ -9,7 +9,7 @@ import pytest
 from corpora import ROOT, change_params
 from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_corpus
 
-from pipeline.scores.file import read_scores, write_scores
+from pipeline.evaluation.score_file import read_scores, write_scores
 from vse_workbench.commands.import_scores import paths_by_key
 
 TABLES = ["--images", "data/corpus/images.parquet", "--captions", "data/corpus/captions.parquet"]

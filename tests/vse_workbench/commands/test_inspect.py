@@ -11,8 +11,8 @@ from commands import run_command
 from corpora import write_corpus
 from PIL import Image
 
+from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.regions.file import ImageRegions, packed
-from pipeline.scores.file import SplitScores, write_scores
 from pipeline.storage.features import FeatureFile, write_features
 from vse_workbench.commands.inspect import main
 

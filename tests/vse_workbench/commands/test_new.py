@@ -48,7 +48,8 @@ def test_what_is_copied_passes_check_params(clone):
     assert "models/mine.py " in (lists / "record_attention@mine").read_text()
     assert "class Mine(Model)" in (clone.folder / "models/mine.py").read_text()
     assert "metrics/mine_metric.py " in (lists / "evaluate").read_text()
-    script = "from pipeline.evaluation.columns import METRICS; from models.ranking import LOSSES; "
+    script = "from pipeline.evaluation.rank_file import METRICS; "
+    script += "from models.ranking import LOSSES; "
     script += "print([m.name for m in METRICS], LOSSES.load('mine_loss').__name__)"
     said = clone.run("python", "-c", script)
     assert "'mine_metric'" in said

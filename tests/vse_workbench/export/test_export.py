@@ -25,10 +25,10 @@ from torch.utils.data import DataLoader
 import vse_workbench
 from models.vse import VSE, VSEConfig
 from pipeline.corpus.vocabulary import content_digest
+from pipeline.evaluation.score_file import read_scores
 from pipeline.inputs.split import Words
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.evaluate import main as evaluate
 from vse_workbench import Embedder

@@ -11,7 +11,7 @@ import pytest
 from commands import fail, run_command
 from PIL import Image
 
-from pipeline.scores.file import read_scores
+from pipeline.evaluation.score_file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from vse_workbench.commands.search import main
 from vse_workbench.export.embedder import Embedder

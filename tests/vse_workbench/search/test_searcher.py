@@ -11,8 +11,8 @@ from indexed import NETWORKS
 from PIL import Image
 
 from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.score_file import read_scores
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.file import read_scores
 from vse_workbench.search.searcher import Question, Reranker, Searcher, scored_models
 
 CPU = torch.device("cpu")

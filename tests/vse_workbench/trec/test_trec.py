@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from ranking_cases import measure_judged, worlds
 from relevance_cases import relevance_from
 
-from pipeline.evaluation.columns import EXTENDED
-from pipeline.evaluation.figures import summarise
-from pipeline.evaluation.measure import measure
-from pipeline.scores.file import SplitScores
-from pipeline.scores.ranking import DIRECTIONS
+from pipeline.evaluation.figures import measure, summarise
+from pipeline.evaluation.rank_file import EXTENDED
+from pipeline.evaluation.score_file import SplitScores
+from pipeline.evaluation.truth import DIRECTIONS
 from vse_workbench.trec.write import (
     escape_id,
     strictly_falling,

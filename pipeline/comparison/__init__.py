@@ -1,1 +1,0 @@
-"""Runs beside each other: the table, paired differences, experiments."""

@@ -1,0 +1,273 @@
+"""Score files from other programs' scores or embeddings, through temporary files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from pipeline.arrays.ids import file_beside
+from pipeline.arrays.mat import turned
+from pipeline.corpus.tables import captions_digest, images_digest, in_split
+from pipeline.evaluation.matrix_file import MatrixFile, open_matrix, places
+from pipeline.evaluation.row_ids import Side, captions_per_image
+from pipeline.evaluation.score_file import SplitScores, write_scores
+from pipeline.evaluation.scores import cuts, temporary_matrix
+from pipeline.matching import clip_retrieval
+from pipeline.matching.images import ImageMatcher
+from pipeline.matching.repeats import Flags, columns_equal_to_previous, equal_to_previous
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import files_digest, sha256_file
+from pipeline.runtime.process import say
+
+SOURCE, EXTERNAL = "source", "external"  # attribute of score files that no model of ours wrote
+# Lists of ids that may lie beside a file: of embeddings one, of a matrix of scores two.
+OF_SCORES: tuple[str, ...] = ("image_ids", "caption_ids")
+OF_VECTORS: tuple[str, ...] = ("ids",)
+IDS = dict.fromkeys(("scores", "val_scores"), OF_SCORES)
+IDS |= dict.fromkeys(("images", "captions"), OF_VECTORS)
+KINDS = {"images": clip_retrieval.IMAGES, "captions": clip_retrieval.CAPTIONS}
+Similarity = Literal["cosine", "dot"]
+TILE = 1024  # images, and captions, whose products are taken at once
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The corpus whose images and captions are scored, its two tables."""
+
+    images: pd.DataFrame
+    captions: pd.DataFrame
+
+
+def write_external(
+    output: Path, files: Mapping[str, Path], similarity: Similarity, corpus: Pairs
+) -> dict[str, tuple[int, ...]]:
+    """Write the score file of another program's scores or embeddings: sizes of each split. files:
+    by their keys in `external`; corpus: what they must fit."""
+    opened = {key: open_matrix(path, IDS[key], KINDS.get(key, "")) for key, path in files.items()}
+    if "scores" in opened:
+        splits = _of_scores(opened, corpus, output.parent)
+    else:
+        splits = _of_embeddings(opened, similarity, corpus, output.parent)
+    digests = _digests(opened)
+    described: dict[str, str | int | float] = {
+        SOURCE: EXTERNAL,
+        "model": output.stem,
+        "images_sha256": images_digest(corpus.images),
+        "captions_sha256": captions_digest(corpus.captions),
+        "files_sha256": ", ".join(f"{key} {digest}" for key, digest in digests.items()),
+    }
+    if "images" in opened:
+        described["similarity"] = similarity
+    write_scores(output, splits, described)
+    return {split: scores.scores.shape for split, scores in splits.items()}
+
+
+def _digests(opened: Mapping[str, MatrixFile]) -> dict[str, str]:
+    """SHA-256 of each file by its key, and of each list of ids beside it, such as `images.ids`."""
+    digests: dict[str, str] = {}
+    for key, matrix in opened.items():
+        if matrix.parts is not None:
+            digests[key] = files_digest(matrix.parts.files)
+            continue
+        digests[key] = sha256_file(matrix.path)
+        lists = {f"{key}.{name}": file_beside(matrix.path, name) for name in IDS[key]}
+        digests |= {name: sha256_file(beside) for name, beside in lists.items() if beside}
+    return digests
+
+
+def _of_scores(
+    opened: Mapping[str, MatrixFile], corpus: Pairs, folder: Path
+) -> dict[str, SplitScores]:
+    matrices = _matrices(opened["scores"], corpus, "test", folder)
+    if "val_scores" in opened:
+        if "val" in matrices:
+            raise WorkbenchError(
+                f"{opened['scores'].path} has the validation split, too", "leave val_scores out"
+            )
+        matrices["val"] = _matrices(opened["val_scores"], corpus, "val", folder)["val"]
+    return {split: _split(corpus, split, scores) for split, scores in matrices.items()}
+
+
+def _matrices(
+    matrix: MatrixFile, corpus: Pairs, needed: str, folder: Path
+) -> dict[str, np.ndarray]:
+    """The scores of each split in the order of the corpus, from a matrix of either orientation."""
+    images, captions = (
+        _side(matrix, corpus, key, matrix.ids.get(f"{key}s"), needed)
+        for key in ("image_id", "caption_id")
+    )
+    same = {turn: cache(partial(_same, matrix, turn)) for turn in (False, True)}
+    is_turned = _is_turned(matrix, images, captions, same)
+    shape = matrix.shape[::-1] if is_turned else matrix.shape
+    of_images = images.rows(shape[0], same[is_turned])
+    of_captions = captions.rows(shape[1], same[not is_turned])
+    rows = places(images.table, images.key, of_images, needed, images.where)
+    columns = places(captions.table, captions.key, of_captions, needed, captions.where)
+    by_split = {
+        split: temporary_matrix(folder, (int(rows[split].max()) + 1, int(columns[split].max()) + 1))
+        for split in rows
+        if split in columns
+    }
+    both = (columns, rows) if is_turned else (rows, columns)
+    for start, block in matrix.blocks():
+        for split, scores in by_split.items():
+            down = both[0][split][start : start + len(block)]
+            across = both[1][split]
+            target = scores.T if is_turned else scores
+            chosen = block[np.ix_(down >= 0, across >= 0)]
+            target[np.ix_(down[down >= 0], across[across >= 0])] = chosen
+    return by_split
+
+
+def _is_turned(
+    matrix: MatrixFile, images: Side, captions: Side, same: Mapping[bool, Callable[[], Flags]]
+) -> bool:
+    """Whether rows are captions. Repeated images tell; then the numbers, of which equal ones are
+    images by captions, as documented. same: of either reading, images equal to the one before."""
+    shapes = {False: matrix.shape, True: matrix.shape[::-1]}
+    for is_turned, (count, others) in shapes.items():
+        fits = others in captions.plain
+        if fits and images.repeated(count, same[is_turned]) is not None:
+            return is_turned
+    for is_turned, (count, others) in shapes.items():
+        if count in images.plain and others in captions.plain:
+            return is_turned
+    counts = (
+        " or ".join(f"{count:,}" for count in sorted(side.plain)) for side in (images, captions)
+    )
+    raise WorkbenchError(
+        f"{matrix.path}: shape {matrix.shape}; expected are {' images by '.join(counts)} captions",
+        f"counted are the ids beside it, or else the corpus: its {images.needed} split alone, or "
+        "all of it in its order; an image may stand there once for each of its captions",
+    )
+
+
+def _same(matrix: MatrixFile, is_turned: bool) -> Flags:
+    """Which images of a matrix of scores equal the one before."""
+    if is_turned:
+        return columns_equal_to_previous(matrix.values)
+    return equal_to_previous(matrix.values)
+
+
+def _side(
+    matrix: MatrixFile, corpus: Pairs, key: str, ids: Sequence[str] | None, needed: str
+) -> Side:
+    """One side of a matrix, image ids as those of the corpus."""
+    where = f"{matrix.path}, {key}s"
+    if key == "caption_id":
+        return Side(corpus.captions, key, ids, None, needed, where)
+    if ids is not None:
+        # the folder alone: DVC watches no other for an item of params.yaml
+        matcher = ImageMatcher(list(corpus.images["image_id"]), [matrix.path.parent])
+        ids = matcher.named(ids, where)
+    counts = captions_per_image(corpus.images, corpus.captions)
+    return Side(corpus.images, key, ids, counts, needed, where)
+
+
+def _of_embeddings(
+    opened: Mapping[str, MatrixFile], similarity: str, corpus: Pairs, folder: Path
+) -> dict[str, SplitScores]:
+    images = _upright(opened["images"], corpus, "image_id")
+    captions = _upright(opened["captions"], corpus, "caption_id")
+    if images.shape[1] != captions.shape[1]:
+        raise WorkbenchError(
+            f"{images.path} is {images.shape[1]:,} wide, {captions.path} {captions.shape[1]:,}",
+            "embeddings of images and captions are compared in one space: give both the same width",
+        )
+    is_unit = similarity == "cosine"
+    pictures = _embeddings(images, corpus, "image_id", is_unit, folder)
+    texts = _embeddings(captions, corpus, "caption_id", is_unit, folder)
+    return {
+        split: _split(corpus, split, _products(part, texts[split], folder), part, texts[split])
+        for split, part in pictures.items()
+        if split in texts
+    }
+
+
+def _embeddings(
+    matrix: MatrixFile, corpus: Pairs, key: str, is_unit: bool, folder: Path
+) -> dict[str, np.ndarray]:
+    """(n, K) float32 of each split in the order of the corpus, of length 1 if wanted."""
+    side = _side(matrix, corpus, key, _vector_ids(matrix, corpus, key), "test")
+    rows = side.rows(matrix.shape[0], partial(equal_to_previous, matrix.values))
+    at = places(side.table, key, rows, "test", side.where)
+    vectors = {
+        split: temporary_matrix(folder, (int(numbers.max()) + 1, matrix.shape[1]))
+        for split, numbers in at.items()
+    }
+    for start, block in matrix.blocks():
+        values = _unit(block, start, matrix.path) if is_unit else block
+        for split, target in vectors.items():
+            numbers = at[split][start : start + len(block)]
+            target[numbers[numbers >= 0]] = values[numbers >= 0]
+    return vectors
+
+
+def _vector_ids(matrix: MatrixFile, corpus: Pairs, key: str) -> list[str] | None:
+    if matrix.parts is None:
+        return matrix.ids.get("ids")
+    matcher = ImageMatcher(list(corpus.images["image_id"]))
+    if key == "image_id":
+        return matrix.parts.image_ids(matcher)
+    return matrix.parts.caption_ids(matcher, corpus.captions)
+
+
+def _upright(matrix: MatrixFile, corpus: Pairs, key: str) -> MatrixFile:
+    """Embeddings with a row for each image or caption; a .mat may have a column for each."""
+    if matrix.path.suffix != ".mat":
+        return matrix
+    rows, columns = matrix.shape
+    table = corpus.images if key == "image_id" else corpus.captions
+    counts = Side(table, key, matrix.ids.get("ids"), None, "test", "").plain
+    if rows in counts and columns in counts:
+        raise WorkbenchError(
+            f"{matrix.values.place}: {rows:,} rows and {columns:,} columns; either could be the "
+            f"{key}s",
+            "save it as .npy with a row for each",
+        )
+    return replace(matrix, values=turned(matrix.values)) if columns in counts else matrix
+
+
+def _unit(block: np.ndarray, start: int, path: Path) -> np.ndarray:
+    lengths = np.linalg.norm(block.astype(np.float64), axis=1, keepdims=True)
+    if not lengths.all():
+        row = start + int(np.argmin(lengths))
+        raise WorkbenchError(
+            f"{path}: row {row} (from 0) is all zeros, which has no cosine",
+            "give this row its values, or set similarity: dot",
+        )
+    return block / lengths
+
+
+def _products(images: np.ndarray, captions: np.ndarray, folder: Path) -> np.ndarray:
+    scores = temporary_matrix(folder, (len(images), len(captions)))
+    for rows in cuts(len(images), TILE):
+        for columns in cuts(len(captions), TILE):
+            with np.errstate(over="ignore", invalid="ignore"):  # named when the file is written
+                scores[rows, columns] = images[rows] @ captions[columns].T
+    return scores
+
+
+def _split(
+    corpus: Pairs,
+    split: str,
+    scores: np.ndarray,
+    pictures: np.ndarray | None = None,
+    texts: np.ndarray | None = None,
+) -> SplitScores:
+    if scores.size > 1 and scores.min() == scores.max():
+        say(f"all scores of the {split} split are equal, which counts against them")
+    images, captions = in_split(corpus.images, split), in_split(corpus.captions, split)
+    return SplitScores(
+        scores=scores,
+        image_ids=list(images["image_id"]),
+        caption_ids=list(captions["caption_id"]),
+        caption_image_ids=list(captions["image_id"]),
+        image_groups=list(images["group"]),
+        image_embeddings=pictures,
+        caption_embeddings=texts,
+    )

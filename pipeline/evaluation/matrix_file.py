@@ -1,0 +1,145 @@
+"""Matrices that other programs wrote, scores or embeddings, read some rows at a time, and where
+their rows belong in the splits of the corpus."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.arrays.file import Array, ArrayFile
+from pipeline.arrays.formats import open_arrays
+from pipeline.arrays.ids import read_ids
+from pipeline.evaluation.row_ids import RowIds
+from pipeline.matching.clip_retrieval import Parts, open_parts
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import Problems
+
+SCORED = ("val", "test")
+Places = dict[str, np.ndarray]
+USUAL = "features"  # is meant where a file has several matrices
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixFile:
+    """A matrix (rows, columns) of numbers in a file, and its lists of ids by name. parts: of a
+    folder of clip-retrieval, which has no such lists."""
+
+    path: Path
+    values: Array
+    ids: Mapping[str, list[str]]
+    parts: Parts | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.values.shape[1]
+
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Number of the first row, and (n, columns) float32, finite before and after conversion."""
+        start = 0
+        for block in self.values.blocks():
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = np.ascontiguousarray(block, np.float32)
+            if not np.isfinite(values).all():
+                row, column = (int(n[0]) for n in np.nonzero(~np.isfinite(values)))
+                raise WorkbenchError(
+                    f"{self.path}: {float(block[row, column])} in row {start + row}, column "
+                    f"{column} (from 0); every value must be a finite number that float32 can hold"
+                )
+            yield start, values
+            start += len(values)
+
+
+def open_matrix(path: Path, names: Sequence[str], kind: str = "") -> MatrixFile:
+    """Open the one matrix of a file, or the parts of clip-retrieval.
+
+    Args:
+        path: a file, or a folder of clip-retrieval.
+        names: of lists of ids that may be in or beside the file.
+        kind: img_emb or text_emb of clip-retrieval; empty for scores, which it does not write.
+
+    Returns:
+        The matrix, whose values are not read yet.
+
+    Raises:
+        WorkbenchError: where there is no matrix of numbers, or more than one.
+    """
+    parts = open_parts(path, kind) if kind else None
+    if parts is not None:
+        _check(parts.vectors)
+        return MatrixFile(path, parts.vectors, {}, parts)
+    if path.is_dir():
+        lacking = f"a folder without {kind}_0.npy" if kind else "a folder; scores are one file"
+        raise WorkbenchError(
+            f"{path}: {lacking}",
+            "name a file, or the folder that clip-retrieval wrote, with img_emb, text_emb and "
+            "metadata",
+        )
+    file = open_arrays(path)
+    values = _matrix(file, names)
+    _check(values)
+    lists = {name: read_ids(file, name, name) for name in names}
+    return MatrixFile(path, values, {name: ids.names for name, ids in lists.items() if ids})
+
+
+def _check(values: Array) -> None:
+    if values.dtype.kind not in "fiu":
+        raise WorkbenchError(f"{values.place}: values of type {values.dtype}; expected are numbers")
+    if len(values.shape) != 2:
+        raise WorkbenchError(f"{values.place}: shape {values.shape}; expected are rows (N, K)")
+    if min(values.shape) < 1:
+        raise WorkbenchError(f"{values.place}: shape {values.shape}; expected is none of them 0")
+
+
+def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
+    arrays = {name: file.array(name) for name in file.names if name not in ids}
+    matrices = [array for array in arrays.values() if len(array.shape) == 2]
+    if len(matrices) > 1 and USUAL in arrays:
+        return arrays[USUAL]
+    if len(matrices) != 1:
+        shapes = listing(f"{name} {array.shape}".strip() for name, array in arrays.items())
+        raise WorkbenchError(
+            f"{file.path}: {len(matrices)} matrices; expected is one; it has {shapes or 'nothing'}"
+        )
+    return matrices[0]
+
+
+def places(table: pd.DataFrame, key: str, rows: RowIds, needed: str, where: str) -> Places:
+    """Where the rows of a file belong in the splits that are scored.
+
+    Args:
+        table: of the corpus.
+        key: its column of ids.
+        rows: what N rows are about.
+        needed: the split that must be there whole; the other one is whole or not there at all.
+        where: begins messages.
+
+    Returns:
+        By split (N,) int64, -1 for a row that is not of the split, or there again.
+
+    Raises:
+        WorkbenchError: for ids that are there twice, missing, or unknown.
+    """
+    ids = rows.ids
+    names = {split: list(table[key][table["split"] == split]) for split in SCORED}
+    seen = set(ids)
+    known = set(table[key])
+    splits = [split for split in SCORED if split == needed or seen & set(names[split])]
+    problems = Problems(where)
+    problems.add("ids more than once", (n for n, times in Counter(ids).items() if times > 1))
+    problems.add(
+        "ids that the corpus does not have", dict.fromkeys(n for n in ids if n not in known)
+    )
+    for split in splits:
+        problems.add(
+            f"ids of the {split} split that are missing", (n for n in names[split] if n not in seen)
+        )
+    problems.raise_if_any(f"ids are those of the corpus, such as {table[key].iat[0]!r}")
+    by_split = {}
+    for split in splits:
+        numbers = {name: number for number, name in enumerate(names[split])}
+        by_split[split] = np.full(len(rows.first), -1, np.int64)
+        by_split[split][rows.first] = [numbers.get(name, -1) for name in ids]
+    return by_split

@@ -1,0 +1,154 @@
+"""Paired bootstrap of two runs: which of their differences other test queries could turn around.
+
+What is hard for one run is mostly hard for the other. The same groups are drawn for both: intervals
+of the differences are much narrower than two intervals side by side suggest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.evaluation.bootstrap import MeasuredFold, limits, resampled
+from pipeline.evaluation.comparison import aligned
+from pipeline.evaluation.figures import average, columns_of, summarise, values_of
+from pipeline.evaluation.metrics import Metric
+from pipeline.evaluation.protocol import PROTOCOL, cut_folds
+from pipeline.evaluation.rank_file import COLUMNS, QueryRanks, rows_in
+from pipeline.evaluation.truth import group_codes
+from pipeline.runtime.errors import WorkbenchError
+
+BETTER = {column.label: column.better for column in COLUMNS}
+FIGURES = tuple(BETTER)
+RESAMPLES = 2000  # of `vse compare` and of the report
+ROUNDING = 9  # decimals: the same recalls summed in another order must not differ
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A figure (one of FIGURES) of the runs a and b, and the interval low to high of b - a."""
+
+    figure: str
+    a: float
+    b: float
+    low: float
+    high: float
+    # over several seeds, deviations of the difference: s by the seed (n - 1), and q, of the mean
+    # over the seeds, by the test images
+    s: float | None = None
+    q: float | None = None
+
+    @property
+    def amount(self) -> str:
+        """ "2.5 [-0.5, 5.0]": b - a and its interval."""
+        return f"{self.b - self.a:z.1f} [{self.low:z.1f}, {self.high:z.1f}]"
+
+    @property
+    def better(self) -> str:
+        """ "A" or "B", empty when zero lies in the interval: within noise."""
+        if self.low <= 0 <= self.high:
+            return ""
+        larger = BETTER.get(self.figure, "larger") == "larger"  # no key: a further recall
+        return "B" if (self.low > 0) == larger else "A"
+
+
+def paired_differences(
+    a: QueryRanks, b: QueryRanks, resamples: int, confidence: float, seed: int
+) -> list[Difference]:
+    """The differences b - a of all FIGURES, with percentile intervals of a paired bootstrap."""
+    check_comparable(a, b)
+    rows = shared_rows([a, b])
+    drawn_a, drawn_b = (resampled(measured_folds(run), resamples, seed, rows) for run in (a, b))
+    low, high = limits((drawn_b - drawn_a).round(ROUNDING), confidence)
+    columns = [figures_of(a, rows), figures_of(b, rows), low.tolist(), high.tolist()]
+    labels = [column.label for column in columns_of(rows)]
+    return [Difference(*row) for row in zip(labels, *columns, strict=True)]
+
+
+def shared_rows(runs: Sequence[QueryRanks]) -> tuple[Metric, ...]:
+    return rows_in(set.intersection(*(set(run.i2t.measured.values) for run in runs)))
+
+
+def figures_of(run: QueryRanks, metrics: Sequence[Metric]) -> list[float]:
+    """What a run reaches in the columns of these metrics."""
+    folds = [summarise(fold.measured, metrics) for fold in measured_folds(run)]
+    return values_of(average(folds), metrics)
+
+
+def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
+    """What the queries of a run reach, cut into the folds of its protocol."""
+    match = PROTOCOL.fullmatch(run.protocol)
+    if not match:
+        raise WorkbenchError(f"unknown protocol {run.protocol!r}", "run: dvc repro evaluate")
+    images, captions = group_codes(run.i2t.groups, run.t2i.groups)
+    folds = []
+    for fold in cut_folds(images, captions, int(match[1] or 1)):
+        measured = {way: getattr(run, way).measured.of(rows) for way, rows in fold.items()}
+        codes = group_codes(images[fold["i2t"]], captions[fold["t2i"]])
+        folds.append(MeasuredFold(measured, *codes))
+    return folds
+
+
+def table(differences: Sequence[Difference], confidence: float) -> list[str]:
+    """Lines of an aligned table: a row per figure, with its difference and what that says."""
+    spread = differences[0].s is not None
+    head = ["", "A", "B", "B - A", f"{100 * confidence:g} %", *(["s", "q"] if spread else []), ""]
+    body = [
+        [
+            row.figure,
+            f"{row.a:.1f}",
+            f"{row.b:.1f}",
+            f"{row.b - row.a:+z.1f}",
+            f"{row.low:+z.1f} to {row.high:+z.1f}",
+            *([f"{row.s:.1f}", f"{row.q:.1f}"] if spread else []),
+            f"{row.better} is better" if row.better else "within noise",
+        ]
+        for row in differences
+    ]
+    return aligned([head, *body])
+
+
+def conclusion(differences: Sequence[Difference]) -> str:
+    """One sentence: which differences, of all FIGURES, their intervals tell from zero."""
+    if all(row.low == row.high == row.b - row.a == 0 for row in differences):
+        return "A and B reach the same in every figure: all differences are zero."
+    claims = [claim for side in ("B", "A") if (claim := _claim(side, differences))]
+    if not claims:
+        return "All differences are within noise."
+    if not all(row.better for row in differences):
+        claims.append("the other differences are within noise")
+    return "; ".join(claims) + "."
+
+
+def _claim(side: str, differences: Sequence[Difference]) -> str:
+    clear = [row for row in reversed(differences) if row.better == side]
+    if not clear:
+        return ""
+    first, *others = clear
+    low, high = sorted((abs(first.low), abs(first.high)))
+    amount = f"{abs(first.b - first.a):.1f} [{low:.1f}, {high:.1f}]"
+    also = ", also in " + ", ".join(row.figure for row in reversed(others)) if others else ""
+    return f"{side} is better in {first.figure} by {amount}{also}"
+
+
+def check_comparable(a: QueryRanks, b: QueryRanks) -> None:
+    """WorkbenchError unless both ranked the same queries by the same protocol."""
+    if a.protocol != b.protocol:
+        raise WorkbenchError(
+            f"A and B differ in protocol: {a.protocol} and {b.protocol}",
+            "evaluate both with the same evaluation.folds and evaluation.subset",
+        )
+    for what, left, right in (("image", a.i2t, b.i2t), ("caption", a.t2i, b.t2i)):
+        _check_same(f"{what}s", left.ids, right.ids)
+        _check_same(f"groups of {what}s", left.groups, right.groups)
+
+
+def _check_same(what: str, a: list[str], b: list[str]) -> None:
+    if a == b:
+        return
+    shared = min(len(a), len(b))
+    row = next((row for row in range(shared) if a[row] != b[row]), shared)
+    first, second = (repr(names[row]) if row < len(names) else "none" for names in (a, b))
+    raise WorkbenchError(
+        f"A and B were evaluated on different {what}, {len(a)} and {len(b)} of them; "
+        f"number {row + 1} is {first} in A and {second} in B",
+        "evaluate both on the same corpus and split",
+    )

@@ -1,1 +1,0 @@
-"""Score matrices: their file, groups of true pairs, ranks."""

@@ -1,0 +1,123 @@
+"""Matrices and ids in every format, in blocks, and what is refused."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import refusal
+from embedding_files import FORMATS, write_vectors
+
+from pipeline.arrays import file
+from pipeline.evaluation.matrix_file import open_matrix
+from pipeline.runtime.errors import WorkbenchError
+
+VALUES = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)
+IDS = ["a.jpg", "b c.jpg", "é", *"defg"]
+
+
+def put(path: Path, values=VALUES, ids=None):
+    if path.suffix == ".npy":
+        np.save(path, values)
+    else:
+        np.savez_compressed(path, features=values, **({} if ids is None else {"ids": ids}))
+    return path
+
+
+def whole(matrix):
+    starts, blocks = zip(*matrix.blocks(), strict=True)
+    assert list(starts) == [0, *np.cumsum([len(block) for block in blocks])[:-1]]
+    assert all(block.dtype == np.float32 for block in blocks)
+    return np.concatenate(blocks)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_the_only_matrix_is_read_whatever_its_name(tmp_path, ending):
+    path = write_vectors(tmp_path, ending, IDS, VALUES, names=("caption_ids", "clip"))
+    matrix = open_matrix(path, ("image_ids", "caption_ids"))
+    inside = path.suffix not in (".npy", ".safetensors")  # the others have them in clip.ids.txt
+    assert matrix.ids == ({"caption_ids": IDS} if inside else {})
+    np.testing.assert_array_equal(whole(matrix), VALUES)
+
+
+def test_of_several_matrices_features_is_meant(tmp_path):
+    np.savez(tmp_path / "my.npz", boxes=VALUES + 1, features=VALUES)
+    np.testing.assert_array_equal(whole(open_matrix(tmp_path / "my.npz", ("ids",))), VALUES)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64, np.int32, np.uint8, ">f4"])
+def test_types_become_float32(tmp_path, kind):
+    values = np.abs(10 * VALUES).astype(kind)
+    found = whole(open_matrix(put(tmp_path / "my.npy", values), ()))
+    np.testing.assert_array_equal(found, values.astype(np.float32))
+
+
+def test_fortran_order_is_read_as_numpy_reads_it(tmp_path):
+    path = put(tmp_path / "my.npy", np.asfortranarray(VALUES))
+    np.testing.assert_array_equal(whole(open_matrix(path, ())), VALUES)
+    with pytest.raises(WorkbenchError, match="in Fortran order, which cannot be read row by row"):
+        open_matrix(put(tmp_path / "my.npz", np.asfortranarray(VALUES)), ())
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+def test_values_that_are_no_numbers_are_placed(tmp_path, monkeypatch, ending, bad):
+    monkeypatch.setattr(file, "BLOCK_BYTES", 24)
+    values = VALUES.astype(np.float64)  # which holds more than float32
+    values[5, 1] = bad
+    said = refusal(whole, open_matrix(put(tmp_path / f"my.{ending}", values), ()))
+    assert said.startswith(f"{tmp_path}/my.{ending}: {bad} in row 5, column 1 (from 0);")
+
+
+def refused(path, words, names=("ids",)):
+    with pytest.raises(WorkbenchError, match=words) as found:
+        whole(open_matrix(path, names))
+    assert str(path) in str(found.value)
+
+
+def test_other_shapes_and_types_are_refused(tmp_path):
+    refused(put(tmp_path / "a.npy", VALUES[0]), r"0 matrices; expected is one; it has \(3,\)")
+    refused(put(tmp_path / "b.npy", VALUES[:0]), "none of them 0")
+    refused(put(tmp_path / "c.npy", VALUES > 0), "values of type bool; expected are numbers")
+    refused(put(tmp_path / "d.npy", VALUES.astype(complex)), "values of type complex64|complex128")
+    refused(tmp_path / "e.csv", "allowed endings are .npy, .npz, .h5")
+    refused(tmp_path / "f.npy", "no such file")
+    np.savez(tmp_path / "g.npz", one=VALUES, two=VALUES)
+    refused(tmp_path / "g.npz", r"2 matrices; expected is one; it has one \(7, 3\)")
+
+
+def test_what_is_no_list_of_ids_is_refused(tmp_path):
+    refused(put(tmp_path / "b.npz", ids=np.ones(7)), "ids .N,., texts in UTF-8 or whole numbers")
+    refused(put(tmp_path / "c.npz", ids=np.array([b"\xff"] * 7)), "texts in UTF-8")
+
+
+def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path):
+    np.savez(tmp_path / "my.npz", features=np.ones((50, 30), np.float32))
+    data = bytearray((tmp_path / "my.npz").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "my.npz").write_bytes(data)
+    refused(tmp_path / "my.npz", "damaged, or of another format: Bad CRC-32")
+
+
+def test_a_member_that_unpacks_to_more_than_it_promises(tmp_path):
+    np.save(tmp_path / "small.npy", VALUES)
+    with zipfile.ZipFile(tmp_path / "my.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("features.npy", (tmp_path / "small.npy").read_bytes() + b"\0" * (1 << 24))
+    refused(tmp_path / "my.npz", r"its header promises shape \(7, 3\)")
+
+
+def test_a_member_that_unpacks_to_less_than_it_promises(tmp_path):
+    """Its checksum is right and its sizes lie: no more is to be had, however often it is asked."""
+    stored = io.BytesIO()
+    np.save(stored, np.ones((50, 4), np.float32))
+    promised = len(stored.getvalue())
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("features.npy", stored.getvalue()[:-160])
+        directory = archive.fp.tell()
+    data = bytearray(packed.getvalue())
+    for place in (22, directory + 24):  # sizes in the member's header and in the directory
+        data[place : place + 4] = promised.to_bytes(4, "little")
+    (tmp_path / "my.npz").write_bytes(data)
+    refused(tmp_path / "my.npz", "cut off at row 40")
