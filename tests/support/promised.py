@@ -23,8 +23,7 @@ from models.base import Model, Run
 from models.ranking import RankingConfig
 from models.registry import load_model
 from pipeline.corpus.tables import load_captions
-from pipeline.inputs.data import RetrievalData
-from pipeline.inputs.data import Inputs
+from pipeline.inputs.data import Inputs, RetrievalData
 from pipeline.inputs.split import Batch, Split
 from pipeline.runtime.repeatable import seed_everything
 from pipeline.storage.checkpoint import Checkpoint, Description, read_checkpoint, write_checkpoint
