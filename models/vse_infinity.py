@@ -19,7 +19,7 @@ from models.attention.encoders import BiGRUEncoder
 from models.base import Model, Run
 from models.layers.linear import Standardise, glorot_linear, inside
 from models.layers.sets import POOLS
-from pipeline.inputs.data import (
+from pipeline.features.data import (
     CaptionKind,
     CaptionWords,
     ImageRegions,
@@ -27,7 +27,7 @@ from pipeline.inputs.data import (
     RetrievalData,
     TokenStates,
 )
-from pipeline.inputs.split import Batch, PairBatches, Regions, Split, Words
+from pipeline.features.split import Batch, PairBatches, Regions, Split, Words
 from pipeline.runtime.section import Count
 from pipeline.training.params import TrainingConfig, WordsConfig
 from pipeline.training.trainer import Phase

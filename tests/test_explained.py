@@ -28,14 +28,14 @@ pipeline/corpus/images.py
 pipeline/corpus/tables.py
 pipeline/corpus/vocabulary.py
 
-pipeline/dataset/annotations.py
-pipeline/dataset/cells.py
-pipeline/dataset/folder.py
-pipeline/dataset/locate.py
-pipeline/dataset/positives.py
-pipeline/dataset/read.py
-pipeline/dataset/recognise.py
-pipeline/dataset/source.py
+pipeline/corpus/dataset/annotations.py
+pipeline/corpus/dataset/cells.py
+pipeline/corpus/dataset/folder.py
+pipeline/corpus/dataset/locate.py
+pipeline/corpus/dataset/positives.py
+pipeline/corpus/dataset/read.py
+pipeline/corpus/dataset/recognise.py
+pipeline/corpus/dataset/source.py
 
 
 pipeline/evaluation/assignment.py
@@ -62,7 +62,7 @@ pipeline/evaluation/metrics/recall.py
 
 pipeline/evaluation/protocol.py
 
-pipeline/inputs/origin.py
+pipeline/features/origin.py
 
 
 pipeline/phrases/entities.py
@@ -74,12 +74,12 @@ pipeline/phrases/tables.py
 
 
 
-pipeline/readers/shapes/__init__.py
-pipeline/readers/shapes/drawing.py
-pipeline/readers/shapes/grammar.py
-pipeline/readers/shapes/mentions.py
-pipeline/readers/shapes/scenes.py
-pipeline/readers/shapes/spelling.py
+pipeline/corpus/readers/shapes/__init__.py
+pipeline/corpus/readers/shapes/drawing.py
+pipeline/corpus/readers/shapes/grammar.py
+pipeline/corpus/readers/shapes/mentions.py
+pipeline/corpus/readers/shapes/scenes.py
+pipeline/corpus/readers/shapes/spelling.py
 
 
 
@@ -94,9 +94,9 @@ pipeline/training/curve.py
 pipeline/training/launch.py
 pipeline/training/resume.py
 
-pipeline/words/fasttext.py
-pipeline/words/matrix.py
-pipeline/words/transformer.py
+pipeline/corpus/words/fasttext.py
+pipeline/corpus/words/matrix.py
+pipeline/corpus/words/transformer.py
 
 
 models/backbone/extraction.py

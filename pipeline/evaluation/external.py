@@ -9,16 +9,16 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from pipeline.arrays.ids import file_beside
-from pipeline.arrays.mat import turned
 from pipeline.corpus.tables import captions_digest, images_digest, in_split
 from pipeline.evaluation.matrix_file import MatrixFile, open_matrix, places
 from pipeline.evaluation.row_ids import Side, captions_per_image
 from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.evaluation.scores import cuts, temporary_matrix
-from pipeline.matching import clip_retrieval
-from pipeline.matching.images import ImageMatcher
-from pipeline.matching.repeats import Flags, columns_equal_to_previous, equal_to_previous
+from pipeline.features.arrays.ids import file_beside
+from pipeline.features.arrays.mat import turned
+from pipeline.features.matching import clip_retrieval
+from pipeline.features.matching.images import ImageMatcher
+from pipeline.features.matching.repeats import Flags, columns_equal_to_previous, equal_to_previous
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import files_digest, sha256_file
 from pipeline.runtime.process import say

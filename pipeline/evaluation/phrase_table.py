@@ -7,9 +7,9 @@ from typing import Any
 
 from pipeline.evaluation.comparison import aligned, interval_text, shown
 from pipeline.evaluation.rank_file import check_metrics
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_json
-from pipeline.storage.features import FeatureFile
 
 TITLES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "map": "mAP"}
 HEAD = ["model", *TITLES.values(), "upper bound", "interval of R@1"]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import in_split
-from pipeline.matching.repeats import Flags, first_difference, firsts_of, runs_of
+from pipeline.features.matching.repeats import Flags, first_difference, firsts_of, runs_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 

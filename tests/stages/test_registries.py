@@ -182,7 +182,7 @@ def test_a_run_chooses_its_entries_alone(monkeypatch):
     assert chosen("loss") - always == {"models.losses.sum_margin"}
     warmed = {"models.losses.sum_margin", "models.losses.knn_margin"}
     assert chosen("loss", loss="knn_margin") - always == warmed
-    assert chosen("dataset") - always == {"pipeline.readers.shapes"}
+    assert chosen("dataset") - always == {"pipeline.corpus.readers.shapes"}
     criteria = {"naive", *params.inference.criteria}
     assert chosen("inference") - always == {
         f"pipeline.evaluation.criteria.{name}" for name in criteria
@@ -192,7 +192,7 @@ def test_a_run_chooses_its_entries_alone(monkeypatch):
 def test_a_stage_that_imports_no_features_depends_on_no_format(monkeypatch):
     monkeypatch.chdir(ROOT)
     params = load_params()
-    formats = ("pipeline/matching/images.py", "pipeline/arrays/npy.py")
+    formats = ("pipeline/features/matching/images.py", "pipeline/features/arrays/npy.py")
 
     def listed(source):
         images = params.image_features.model_copy(update={"source": source})

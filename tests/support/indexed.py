@@ -14,11 +14,11 @@ from tiny_inputs import WORDS, write_params, write_vocabulary
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.registry import load_model
-from pipeline.inputs.data import Inputs
+from pipeline.features.checkpoint import Description, write_checkpoint
+from pipeline.features.data import Inputs
+from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
-from pipeline.storage.checkpoint import Description, write_checkpoint
-from pipeline.storage.features import FeatureFile, write_features
 from stages import encode_sentences, extract_image_features, extract_region_features, score
 from vse_workbench.search.embedder import FILES
 
