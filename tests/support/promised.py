@@ -23,11 +23,11 @@ from models.base import Model, Run
 from models.ranking import RankingConfig
 from models.registry import load_model
 from pipeline.corpus.tables import load_captions
-from pipeline.inputs.data import Inputs, RetrievalData
-from pipeline.inputs.split import Batch, Split
+from pipeline.features.checkpoint import Checkpoint, Description, read_checkpoint, write_checkpoint
+from pipeline.features.data import Inputs, RetrievalData
+from pipeline.features.groups import write_groups
+from pipeline.features.split import Batch, Split
 from pipeline.runtime.repeatable import seed_everything
-from pipeline.storage.checkpoint import Checkpoint, Description, read_checkpoint, write_checkpoint
-from pipeline.storage.groups import write_groups
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.trainer import Phase
 
