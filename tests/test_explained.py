@@ -41,16 +41,6 @@ pipeline/evaluation/metrics/discounted_gain.py
 pipeline/evaluation/metrics/precision_at_r.py
 pipeline/evaluation/metrics/recall.py
 pipeline/evaluation/protocol.py
-pipeline/features/origin.py
-pipeline/phrases/entities.py
-pipeline/phrases/found.py
-pipeline/phrases/proposal_files.py
-pipeline/phrases/read.py
-pipeline/phrases/result.py
-pipeline/phrases/tables.py
-pipeline/training/curve.py
-pipeline/training/launch.py
-pipeline/training/resume.py
 models/backbone/extraction.py
 models/backbone/grid.py
 models/backbone/image_cnn.py
