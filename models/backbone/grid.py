@@ -56,6 +56,10 @@ def grid_job(
         detector: the file that weights `detector` are taken from; None where it was not given.
         max_pixels: larger images are refused before they are decoded.
 
+    Returns:
+        A file with a row of regions per image, each the box and the vector of a cell; it is not
+        written yet.
+
     Raises:
         WorkbenchError: a network, layers, weights or a grid that cannot be used.
     """
@@ -224,6 +228,9 @@ def last_map(network: nn.Module, size: int) -> str:
     Args:
         network: a whole one.
         size: side of the images, pixels.
+
+    Returns:
+        The name of the module that gives it, or `map` for a network of timm.
 
     Raises:
         BackboneError: it has none that cells can be taken from, as torchvision's vision

@@ -48,6 +48,9 @@ def detector_job(
         path: the detector's file, None where it was not given.
         max_pixels: larger images are refused before they are decoded.
 
+    Returns:
+        A file with a row of regions per image, which is not written yet.
+
     Raises:
         WorkbenchError: the file is missing, damaged or of another kind.
     """
@@ -97,6 +100,9 @@ def regions_of(
         detect: from images (3, H, W) uint8 to what the detector says of each.
         select: from that to the rows (K,) of the regions to keep, best first.
         device: where the detector runs.
+
+    Returns:
+        B sets of regions with the names' numbers and confidences, boxes in pixels of the picture.
     """
     tensors = [
         torch.from_numpy(picture).permute(2, 0, 1).contiguous().to(device) for picture in pictures
