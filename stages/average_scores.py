@@ -22,7 +22,8 @@ def main(name: str, output: Path) -> None:
     averages = params.average_scores
     settings = averages[name]
     members = {member: output.parent / f"{member}.h5" for member in settings.members}
-    if lost := [str(path) for path in members.values() if not path.is_file()]:
+    lost = [str(path) for path in members.values() if not path.is_file()]
+    if lost:
         raise WorkbenchError(
             f"average {name!r}: no file {listing(lost)}",
             "a member is a model, another average, or a score file that you keep there",

@@ -41,17 +41,6 @@ pipeline/evaluation/metrics/discounted_gain.py
 pipeline/evaluation/metrics/precision_at_r.py
 pipeline/evaluation/metrics/recall.py
 pipeline/evaluation/protocol.py
-stages/__init__.py
-stages/average_scores.py
-stages/check_params.py
-stages/common.py
-stages/compare.py
-stages/evaluate.py
-stages/params.py
-stages/registries.py
-stages/score.py
-stages/tabulate_plots.py
-stages/train_detector.py
 """
 
 

@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
-from pipeline.features.regions.params import RegionsConfig
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
@@ -33,6 +31,8 @@ from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.loading import Rows
 from pipeline.features.layout import Array
+from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import RuntimeConfig

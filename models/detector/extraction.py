@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
-from pipeline.features.regions.params import RegionsConfig
 from torch import Tensor
 
 from models.backbone.extraction import describe_machine, fill
@@ -23,6 +21,8 @@ from models.backbone.preprocessing import PictureBatch
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
 from pipeline.features.layout import Array
+from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.repeatable import pick_device
