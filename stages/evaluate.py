@@ -103,6 +103,9 @@ def criteria_of(params: CommonParams, split: SplitScores) -> list[Criterion]:
     Args:
         params: which, and their parameters.
         split: of reranked scores naive alone: others look at pairs that the second never scores.
+
+    Returns:
+        One criterion at least, each name once, in the order of params.yaml after naive.
     """
     settings = params.inference.model_dump()
     names = settings.pop("criteria")
@@ -118,6 +121,10 @@ def extended_positives(name: str, table: Path | None, split: SplitScores) -> Rel
         name: of their list, corpus.positives of params.yaml; "none" for none.
         table: relevance.parquet of the corpus.
         split: whose images and captions count.
+
+    Returns:
+        The pairs that fit beside each caption's own, by rows of the split; None where no list is
+        named.
 
     Raises:
         WorkbenchError: a list without the table.
@@ -147,6 +154,10 @@ def metrics_content(
         evaluation: of them.
         source: attributes of the score file.
         findings: of the split, None for none.
+
+    Returns:
+        What is written as JSON: figures in percent by criterion, their intervals, and what the
+        score file says of its scores.
     """
     content = evaluation.summary()
     naive = dict[str, Any]()  # beside the recalls

@@ -76,6 +76,9 @@ def network_job(
         max_pixels: larger images are refused before they are decoded.
         network: the file to keep the network in, None for nowhere.
 
+    Returns:
+        A file with a row of D float16 numbers per image, which is not written yet.
+
     Raises:
         WorkbenchError: a network, layers or weights that cannot be used.
     """
@@ -110,6 +113,9 @@ def build_network(settings: ImageFeaturesConfig, detector: Path) -> ImageNetwork
     Args:
         settings: the section `image_features`.
         detector: the file that weights `detector` are taken from.
+
+    Returns:
+        The cut network in evaluation mode, with its width D and its preprocessing.
 
     Raises:
         WorkbenchError: a network, layers or weights that cannot be used.
@@ -157,6 +163,9 @@ def extraction_job(
         section: of params.yaml, for messages.
         arrays: as for `extract`.
 
+    Returns:
+        The file's ids, datasets and attributes, and the function that computes its missing rows.
+
     Raises:
         WorkbenchError: torch.compile does not work on this machine.
     """
@@ -189,6 +198,10 @@ def describe_machine(device: torch.device, runtime: RuntimeConfig) -> list[Any]:
     Args:
         device: where the network runs.
         runtime: its threads divide sums on a CPU.
+
+    Returns:
+        Values that JSON can hold: device, threads, version of torch, and the kernels that are
+        loaded.
     """
     return [str(device), runtime.threads, torch.__version__, *loaded_kernels()]
 

@@ -188,6 +188,10 @@ def crops_of(
         architecture: of a checkpoint or network, with the entries `image_...`.
         resize: length of the resized side, pixels; None for the architecture's.
         crop: side of the crops, pixels; None for the architecture's.
+
+    Returns:
+        Resizing, crops and normalisation: those published with the network, where the architecture
+        and the arguments name no others.
     """
     named = {name: str(architecture[kept]) for name, kept in NAMED.items() if kept in architecture}
     views = str(architecture.get("image_views", "center"))

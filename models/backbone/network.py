@@ -103,6 +103,10 @@ class Misfits:
             expected: the network's own tensors by name.
             state: the tensors that should go into it. Counters of batches seen may be absent:
                 files older than PyTorch 0.4.1 have none, and nothing here reads them.
+
+        Returns:
+            Names that the state dict lacks or has too many, and those of other shapes; all empty
+            where it fits.
         """
         absent = [name for name in expected if name not in state]
         return cls(
@@ -362,6 +366,9 @@ def probe(module: nn.Module, size: int) -> Any:
         module: takes images (1, 3, size, size).
         size: side of the image, pixels.
 
+    Returns:
+        The module's output, of whatever type it is.
+
     Raises:
         BackboneError: the module does not take images of this size.
     """
@@ -431,6 +438,9 @@ def cut_network(
         network: changed in place.
         settings: layers, pooling, size, views, resizing and normalisation.
         kept: what the features depend on, for its file (models.backbone.params.provenance).
+
+    Returns:
+        The backbone, the width D of its features, and the preprocessing of its inputs.
 
     Raises:
         BackboneError: as `cut`.

@@ -30,6 +30,9 @@ def random_detector(settings: DetectorConfig, labels: Labels, seed: int = 0) -> 
         labels: the names of its objects and attributes.
         seed: of the weights; 0 where they are not trained: features then stay the same whatever
             `seed` of params.yaml is.
+
+    Returns:
+        The detector, on the CPU.
     """
     sizes = {}
     if settings.architecture.startswith("fpn_"):

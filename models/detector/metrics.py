@@ -27,7 +27,7 @@ class GroundTruth:
     attributes: Tensor  # (G, A) of 0 or 1
 
     def to(self, device: torch.device) -> "GroundTruth":
-        """The same objects on a device."""
+        """Copy all tensors to a device; one that is there already is taken as it is."""
         return GroundTruth(
             self.boxes.to(device), self.labels.to(device), self.attributes.to(device)
         )
@@ -124,6 +124,9 @@ def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> fl
         scores: (K,) of detections.
         right: (K,) bool, whether each is right.
         objects: number of true ones.
+
+    Returns:
+        A share, 0..1; 0 without detections or true objects.
     """
     if not len(scores) or not objects:
         return 0.0

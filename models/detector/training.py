@@ -40,6 +40,9 @@ class TrainedDetector(Trainable):
             batch: Images with their objects.
             phase: Not read: there is one.
             processes: Not read: a detector is trained by one process.
+
+        Returns:
+            The terms by name, each a scalar, all with the weight 1.
         """
         return Loss(self.detector.losses(batch.images, [vars(truth) for truth in batch.truths]))
 

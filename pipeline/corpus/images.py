@@ -76,6 +76,9 @@ def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
         path: the file.
         max_pixels: larger images are refused before decoding; None for those already checked.
 
+    Returns:
+        The image in mode RGB, as wide and high as it is seen upright.
+
     Raises:
         ImageError: no such file, none of an image, a damaged or too large one.
     """
@@ -95,6 +98,9 @@ def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
         data: all bytes of the file.
         name: what messages call it.
         max_pixels: larger images are refused before decoding.
+
+    Returns:
+        The image in mode RGB, as wide and high as it is seen upright.
 
     Raises:
         ImageError: bytes of no image, of a damaged or too large one.

@@ -73,6 +73,10 @@ def evaluate_phrases(
         confidence: share of the resamples that an interval holds.
         seed: of the resamples.
 
+    Returns:
+        Recalls and mean average precision in percent, of all phrases and by type, with their
+        intervals and the best that the proposals allow.
+
     Raises:
         WorkbenchError: scores that are not finite.
     """
@@ -216,6 +220,9 @@ def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[s
         searched: Q phrases with the R proposals of their images.
         scores: (Q, R) of the proposals, equal for the same phrase in the same image.
         nms: IoU above which the better box of an image suppresses the other.
+
+    Returns:
+        From the text to the ranking of the proposals of all images that have the phrase.
     """
     by_text: dict[str, list[_InImage]] = {}
     order = np.argsort(searched.images, kind="stable")

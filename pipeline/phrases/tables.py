@@ -81,6 +81,10 @@ def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> DistinctRegions:
     Args:
         boxes: columns as in PHRASE_BOXES.
         images: ids of the images.
+
+    Returns:
+        R regions, each once: an id `image#number`, the image and the box (R, 4) float32 of each;
+        and the rows of each chain's boxes, by image and chain.
     """
     subset = boxes[boxes["image_id"].isin(images)]
     subset = subset.iloc[

@@ -102,6 +102,10 @@ def without_negatives(corpus: Corpus, pairs: pd.DataFrame) -> Corpus:
     Args:
         corpus: the tables, whose captions may have a column `fits` already.
         pairs: columns image_id and caption_id of what fits.
+
+    Returns:
+        The corpus with the column `fits` of its captions: sorted ids of the images that each fits
+        beside its own, those of before included.
     """
     listed = training_pairs(corpus, pairs)
     total = sum(map(len, listed))
@@ -118,6 +122,10 @@ def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]
     Args:
         corpus: the tables.
         pairs: columns image_id and caption_id of what fits.
+
+    Returns:
+        A sorted list of ids of images per caption, in the order of the corpus's captions; empty for
+        most.
     """
     owner = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
     training = corpus.images["image_id"][corpus.images["split"] == "train"]
@@ -133,6 +141,9 @@ def first_captions(source: Source, number: int | None) -> Source:
     Args:
         source: what a reader read.
         number: of captions that an image keeps; None for all.
+
+    Returns:
+        The source whose captions are those kept, numbered from 0; all its images stay.
     """
     if number is None:
         return source

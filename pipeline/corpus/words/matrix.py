@@ -108,6 +108,9 @@ def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
         counts: occurrences of every word.
         min_count: the fewest occurrences of a word.
 
+    Returns:
+        One word at least, without the reserved tokens.
+
     Raises:
         WorkbenchError: no word is seen that often.
     """
@@ -144,6 +147,10 @@ def build_vocabulary(
         sentence_markers: whether there are tokens for the beginning and the end of a caption.
         seed: of rows of tokens without a vector.
 
+    Returns:
+        The vocabulary, its matrix (V, D), which tokens have a vector, the coverage, and the vectors
+        of words that are no tokens.
+
     Raises:
         WorkbenchError: no word is frequent enough, or none of them has a vector.
     """
@@ -178,6 +185,10 @@ def measure_coverage(
         counts: their occurrences.
         vectors: those there are.
 
+    Returns:
+        Numbers of words and of occurrences, with a vector and in all, and the MOST_MISSED most
+        frequent words without one.
+
     Raises:
         WorkbenchError: no word has a vector.
     """
@@ -208,6 +219,9 @@ def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarr
         vocabulary: V tokens.
         vectors: of its words, each (D,); one at least.
         seed: of the rows of tokens without a vector.
+
+    Returns:
+        The matrix; row i is the vector of token i.
     """
     known = np.stack([vectors.rows[token] for token in vocabulary.tokens if token in vectors.rows])
     scale = float(np.sqrt(np.square(known, dtype=np.float64).mean()))

@@ -117,6 +117,9 @@ def spoken(task: Task, boxes: list[Box], world: World, options: ShapesConfig) ->
         boxes: of its objects, x1, y1, x2, y2 in pixels.
         world: the words.
         options: the section shapes.
+
+    Returns:
+        `options.captions_per_image` captions.
     """
     speaker = Speaker(
         world,
@@ -134,6 +137,10 @@ def world_of(raw: Path, options: ShapesConfig) -> World:
         raw: the folder of world.yaml.
         options: the section shapes.
 
+    Returns:
+        The file's world with `options.objects` in place of its own range, where given, and all
+        synonyms, where they are asked for.
+
     Raises:
         WorkbenchError: every problem of the file.
     """
@@ -149,6 +156,10 @@ def scenes_of(world: World, options: Options) -> list[Task]:
     Args:
         world: what there is to draw.
         options: the section shapes: its seed, and how many scenes a split has.
+
+    Returns:
+        A task per image: its name, such as train_00017.jpg, its scene, and the seed of its
+        captions; splits in the order of SPLITS.
     """
     shapes = options.shapes
     tasks = []

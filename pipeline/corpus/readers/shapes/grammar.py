@@ -53,6 +53,9 @@ class Speaker:
             scene: what is spoken of.
             boxes: of each object x1, y1, x2, y2 in pixels.
             count: how many captions.
+
+        Returns:
+            `count` captions; one is repeated only after ten vain attempts at another.
         """
         captions: list[str] = []
         said: set[str] = set()
@@ -72,6 +75,9 @@ class Speaker:
         Args:
             scene: what is spoken of.
             boxes: of each object x1, y1, x2, y2 in pixels.
+
+        Returns:
+            A sentence that tells two objects' relation, lists objects or counts them.
         """
         focus = scene.focus if self.rng.random() < FOCUS else None
         kind = self.rng.choice(["relation", "list", "count"], p=[0.5, 0.42, 0.08])

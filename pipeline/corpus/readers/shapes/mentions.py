@@ -29,6 +29,9 @@ def marked(kind: str, numbers: Iterable[int], text: str) -> str:
         kind: object, several or relation (`Mention`).
         numbers: the objects, by their place in the scene.
         text: the words, perhaps with marks inside them.
+
+    Returns:
+        A mark such as `[object#2 a red circle]`, or `[several#0+3 two squares]`.
     """
     return f"[{kind}#{'+'.join(map(str, numbers))} {text}]"
 
