@@ -22,18 +22,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # Files that are not written so yet. The list can only shrink: a file that is done must leave it.
 NOT_YET = """
-
-
-
-
-
 pipeline/evaluation/correlation.py
 pipeline/evaluation/criteria/csls.py
 pipeline/evaluation/criteria/dual_softmax.py
 pipeline/evaluation/criteria/inverted_softmax.py
 pipeline/evaluation/criteria/naive.py
 pipeline/evaluation/criteria/querybank.py
-
 pipeline/evaluation/figures.py
 pipeline/evaluation/findings.py
 pipeline/evaluation/metrics/average_precision.py
@@ -42,42 +36,6 @@ pipeline/evaluation/metrics/discounted_gain.py
 pipeline/evaluation/metrics/precision_at_r.py
 pipeline/evaluation/metrics/recall.py
 pipeline/evaluation/protocol.py
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 """
 
 
@@ -99,10 +57,30 @@ def complaints(source: str) -> list[str]:
     for owner in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
         if isinstance(owner, ast.ClassDef) and owner.name.startswith("_"):
             continue
+        bases = {base.id for base in getattr(owner, "bases", []) if isinstance(base, ast.Name)}
         for function in owner.body:
-            if isinstance(function, Function):
+            # what a base class of the same file explains
+            is_override = isinstance(function, Function) and any(
+                is_explained_in(tree, base, function.name) for base in bases
+            )
+            if isinstance(function, Function) and not (
+                is_override and ast.get_docstring(function) is None
+            ):
                 lines += [f"{function.lineno}: {text}" for text in unexplained(function, owner)]
     return lines
+
+
+def is_explained_in(tree: ast.Module, base: str, method: str) -> bool:
+    """Whether a class of the file, or one that it derives from there, has a docstring for a
+    method."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == base:
+            own = [part for part in node.body if getattr(part, "name", "") == method]
+            if any(ast.get_docstring(part) for part in own if isinstance(part, Function)):
+                return True
+            names = [part.id for part in node.bases if isinstance(part, ast.Name)]
+            return any(is_explained_in(tree, name, method) for name in names)
+    return False
 
 
 def unexplained(function: Function, owner: Owner) -> Iterator[str]:
