@@ -32,7 +32,12 @@ def main(name: str, output: Path) -> None:
     for member, path in members.items():
         if member in of_graph:  # files that a user kept have any name
             check_name(path)
-    sizes = write_average(output, members, settings.weights, settings.normalise == "z")
+    sizes = write_average(
+        output=output,
+        members=members,
+        weights=settings.weights,
+        normalise=settings.normalise == "z",
+    )
     say(f"{name}: averaged {', '.join(members)}, {sizes_line(sizes)}")
 
 

@@ -42,8 +42,7 @@ def main(
 ) -> None:
     """Compare the models of metrics files, each with the other files of the same name; a folder
     stands for the files of all that dvc.yaml evaluates."""
-    params = load_params()
-    folders = any(path.is_dir() for path in metrics)
+    params, folders = load_params(), any(path.is_dir() for path in metrics)
     names = {stage: stage_items(stage) if folders else [] for stage in (*EVALUATING, LOCALISING)}
     searching = names.pop(LOCALISING)
     known = sorted(item for items in names.values() for item in items)
@@ -53,8 +52,7 @@ def main(
     metrics = tuple(path for path in metrics if path.stem not in searching)
     models = [path.stem for path in metrics]
     ranks = of_models(ranks, models, ".h5")
-    curves = of_models(curves, models, ".tsv")
-    attention = of_models(attention, models, ".h5")
+    curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
     results = read_results(metrics, ranks)
     behind = behind_first(results)
     table = report(results, behind, params.corpus_name, params.loss) + extended_report(results)

@@ -29,10 +29,7 @@ def main(
     """Write what `dvc plots show` draws of the models that dvc.yaml evaluates."""
     names = sorted(name for stage in EVALUATING for name in stage_items(stage))
     ranked = of_models([ranks], names, ".h5")
-    epochs = []
-    recalls = []
-    densities = []
-    shares = []
+    epochs, recalls, densities, shares = [], [], [], []
     for path in of_models([curves], names, ".tsv"):
         curve = read_curve(path)
         if curve and len(curve.epochs) > 1:

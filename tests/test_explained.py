@@ -41,6 +41,8 @@ pipeline/evaluation/metrics/discounted_gain.py
 pipeline/evaluation/metrics/precision_at_r.py
 pipeline/evaluation/metrics/recall.py
 pipeline/evaluation/protocol.py
+stages/compare.py
+stages/tabulate_plots.py
 """
 
 
