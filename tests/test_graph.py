@@ -406,6 +406,12 @@ EDITS = {
     "a docstring": ("models/two_branch.py", '"""', '"""New: ', set()),
     "an error": ("pipeline/features/weights.py", "}: no such {", "}: there is no {", set()),
     "a style": (STYLE, "", "\np {}\n", {"compare", "tabulate_plots"}),
+    "a method for pictures": (
+        "models/scan.py",
+        "        own = by_words[",
+        "        edited = True\n        own = by_words[",
+        {"record_attention@scan"},
+    ),
     "a page of the server": ("vse_workbench/server/static/style.css", "", "\np {}\n", set()),
 }
 LOSS = stages_of(MODELS, "train") | stages_of(PHRASE_MODELS, "train_phrases")
@@ -413,15 +419,15 @@ OF_CODE = {
     "stages/common.py": set(),  # how stages are run
     "models/losses/infonce.py": set(),  # a loss that is not chosen
     "models/losses/sum_margin.py": LOSS,
-    "models/vse/network.py": stages_of(["vse"], "train", "score"),
-    "models/vse/queries.py": set(),  # of search
+    "models/vse.py": stages_of(["vse"], "train", "score"),
+    "vse_workbench/search/embedder.py": set(),  # of queries
     "models/cca.py": stages_of(["cca"], "train", "score")
     | stages_of(["phrase_cca"], *PHRASE_STAGES),
     "pipeline/corpus/readers/coco_captions.py": set(),  # a reader that is not chosen
     "pipeline/corpus/readers/shapes/scenes.py": {"prepare_corpus", "prepare_phrases"},
     "pipeline/evaluation/criteria/inverted_softmax.py": EVALUATED,
     "pipeline/evaluation/external.py": set(),
-    "pipeline/evaluation/separation.py": EVALUATED,
+    "pipeline/evaluation/findings.py": EVALUATED | LAST,
     "pipeline/features/statistics/kmeans.py": {"cluster_pseudo_classes"},
     "pipeline/report/page.py": {"compare"},
     "vse_workbench/search/searcher.py": set(),

@@ -115,8 +115,7 @@ def is_among(name: str, stems: Set[str]) -> bool:
     Returns:
         True where a file has the image's name, or the name that MS-COCO's other year gave it.
     """
-    match = _COCO_2014.search(name)
-    return has_its_name(name, stems) or (match is not None and match[1][:-4] in stems)
+    return has_its_name(name, stems) or without_ending(_name_of_2017(name)) in stems
 
 
 def has_its_name(name: str, stems: Set[str]) -> bool:
@@ -151,7 +150,11 @@ def _only(base: Path, places: Sequence[str]) -> str:
     """The one folder of several that hold all images; links to the same folder count as one."""
     different = {(base / place).resolve(): place for place in reversed(places)}
     if len(different) > 1:
-        _raise_several(base, sorted(different.values()))
+        shown = listing(place or "the folder itself" for place in sorted(different.values()))
+        raise WorkbenchError(
+            f"{base}: several folders hold the images: {shown}",
+            "choose one with corpus.images in params.yaml",
+        )
     return places[0]
 
 
@@ -191,9 +194,15 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
             if matches:
                 found |= matches
                 break
-    found |= _in_other_places(folder, found, names)
-    left = [name for name in names if name not in found]
-    return found | _by_names_of_2017(folder, left)
+    found |= _unique(_other_places(folder, found), _undecided(names, found))
+    of_2017 = {name: _name_of_2017(name) for name in names if name not in found}
+    return found | _unique(folder.files, {name: file for name, file in of_2017.items() if file})
+
+
+def _name_of_2017(name: str) -> str:
+    """What MS-COCO calls an image of 2014 since 2017; empty for any other name."""
+    match = _COCO_2014.search(name)
+    return "" if match is None else match[1]
 
 
 def _with_slashes(name: str) -> str:
@@ -251,34 +260,33 @@ def _shared_parts(first: str, second: str) -> int:
     return number
 
 
-def _in_other_places(
-    folder: Folder, found: Mapping[str, str], names: Sequence[str]
-) -> dict[str, str]:
-    """The files of names that were not found in the folder of the others, as `train/` and `val/`
-    hold them: each the only file of its name, in folders that hold none of those found."""
-    counts = Counter(_with_slashes(name).rpartition("/")[2] for name in names)
+def _other_places(folder: Folder, found: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """The files of folders that hold none of those found, as `val/` does beside `train/`."""
     taken = {path.rpartition("/")[2] for path in found.values()}
-    places: dict[str, list[str]] = defaultdict(list)
-    for place, files in folder.files.items():
-        if taken.isdisjoint(files):
-            for file in files & counts.keys():
-                places[file].append(joined(place, file))
-    others: dict[str, str] = {}
-    for name in names:
-        file = _with_slashes(name).rpartition("/")[2]
-        is_plain = ".." not in name.replace("\\", "/").split("/")
-        if name not in found and is_plain and counts[file] == 1 and len(places[file]) == 1:
-            others[name] = places[file][0]
-    return others
+    return {place: files for place, files in folder.files.items() if taken.isdisjoint(files)}
 
 
-def _by_names_of_2017(folder: Folder, names: Sequence[str]) -> dict[str, str]:
-    """MS-COCO's images of 2014 among the downloads of 2017, which divide them in another way."""
-    matches = {name: _COCO_2014.search(name) for name in names}
-    wanted = {name: match[1] for name, match in matches.items() if match is not None}
+def _undecided(names: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
+    """The names that were not found, to the last part of each that no other name has."""
+    files = {name: _with_slashes(name).rpartition("/")[2] for name in names}
+    counts = Counter(files.values())
+    return {
+        name: file
+        for name, file in files.items()
+        if name not in found and counts[file] == 1 and ".." not in _with_slashes(name).split("/")
+    }
+
+
+def _unique(places: Mapping[str, Set[str]], wanted: Mapping[str, str]) -> dict[str, str]:
+    """The paths of files that only one of some folders holds.
+
+    Args:
+        places: the names of files by folder.
+        wanted: names in the annotations, to the names of their files.
+    """
     here: dict[str, list[str]] = defaultdict(list)
-    for place, files in folder.files.items():
-        for file in files.intersection(wanted.values()):
+    for place, files in places.items():
+        for file in files & set(wanted.values()):
             here[file].append(joined(place, file))
     return {name: here[file][0] for name, file in wanted.items() if len(here[file]) == 1}
 
@@ -292,14 +300,6 @@ def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:
     several = (f"{path} ({listing(map(ascii, own))})" for path, own in names.items() if own[1:])
     problems.add("files that several images of the annotations could be", several)
     problems.raise_if_any("name the folder of the images with corpus.images in params.yaml")
-
-
-def _raise_several(base: Path, places: Sequence[str]) -> NoReturn:
-    shown = listing(place or "the folder itself" for place in places)
-    raise WorkbenchError(
-        f"{base}: several folders hold the images: {shown}",
-        "choose one with corpus.images in params.yaml",
-    )
 
 
 def _raise_none_found(raw: Path, base: Path, names: Sequence[str]) -> NoReturn:

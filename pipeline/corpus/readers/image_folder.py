@@ -4,13 +4,13 @@ https://huggingface.co/docs/datasets/image_dataset: a table with a column file_n
 the table's own folder; the folders train, validation and test are the splits.
 """
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pipeline.corpus.dataset.annotations import described_source
+from pipeline.corpus.dataset.annotations import described_source, read_json_lines
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     SPLIT_COLUMNS,
@@ -25,7 +25,7 @@ from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.corpus.dataset.table import first_images, read_captions
 from pipeline.corpus.readers.captions_csv import splits_in_column, with_caption_ids
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.text import Problems, read_text
+from pipeline.runtime.text import Problems
 
 CSV = "metadata.csv"
 LINES = "metadata.jsonl"
@@ -94,25 +94,25 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 def _read_lines(path: Path) -> pd.DataFrame:
     """The captions of metadata.jsonl, as `read_captions` returns those of a table: a record on each
     line, the caption a text or some texts."""
+    hint = f"each line is a record with {IMAGE} and a caption: mend these lines"
     rows: list[tuple[str, str, str]] = []
-    problems = Problems(str(path))
     faulty: list[str] = []
-    for line, content in enumerate(read_text(path).split("\n"), 1):
-        if content.strip():
-            try:
-                rows += _captions_of(json.loads(content))
-            except (ValueError, RecursionError) as error:
-                faulty.append(f"{line} ({error})")
-    problems.add("lines that cannot be read", faulty)
-    problems.raise_if_any(f"each line is a record with {IMAGE} and a caption: mend these lines")
+    for number, record in enumerate(read_json_lines(path, dict[str, Any], hint), 1):
+        try:
+            rows += _captions_of(record)
+        except ValueError as error:
+            faulty.append(f"{number} ({error})")
+    problems = Problems(str(path))
+    problems.add("records that cannot be read, numbers", faulty)
+    problems.raise_if_any(hint)
     if not rows:
         raise WorkbenchError(f"{path}: no records", "download the file again")
     return pd.DataFrame(rows, columns=["image", "text", "split"]).assign(number=-1)
 
 
-def _captions_of(record: Any) -> list[tuple[str, str, str]]:
+def _captions_of(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Image, text and split of each caption of a record; ValueError says what is wrong with it."""
-    if not isinstance(record, dict) or not isinstance(record.get(IMAGE), str):
+    if not isinstance(record.get(IMAGE), str):
         raise ValueError(f"no text {IMAGE}")
     columns = caption_columns(tuple(record))
     if not columns:
@@ -123,5 +123,5 @@ def _captions_of(record: Any) -> list[tuple[str, str, str]]:
     texts = [text for value in values for text in plain_texts(value)]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a caption is no text")
-    split = str(record.get(first_of(record, SPLIT_COLUMNS), ""))
+    split = str(record.get(first_of(record, SPLIT_COLUMNS) or "", ""))
     return [(record[IMAGE], text, split) for text in texts]
