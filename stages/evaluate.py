@@ -79,8 +79,10 @@ def evaluate_split(
         relevance=extended_positives(params.corpus.positives, relevance, split),
         metrics=plain_rows(settings.recall_k),
     )
-    findings = collect_findings(split, evaluation, criteria, source) if has_page else None
-    content = metrics_content(whole, split, evaluation, source, findings)
+    findings = None
+    if has_page:
+        findings = collect_findings(split, evaluation, criteria=criteria, source=source)
+    content = metrics_content(whole, split, evaluation=evaluation, source=source, findings=findings)
     if isinstance(split.scores, Reranked):
         about = {name: source[name] for name in ("first", "second", "top")}
         content["rerank"] = split.scores.cost(settings.folds) | about
@@ -136,7 +138,9 @@ def extended_positives(name: str, table: Path | None, split: SplitScores) -> Rel
             f"corpus.positives = {name}, without --relevance: the pairs are missing",
             "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
         )
-    return relevance_of(name, read_table(table, RELEVANCE), split.image_ids, split.caption_ids)
+    return relevance_of(
+        name, read_table(table, RELEVANCE), image_ids=split.image_ids, caption_ids=split.caption_ids
+    )
 
 
 def metrics_content(

@@ -48,7 +48,7 @@ def main(
     inputs = Inputs(**paths)
     trained = read_checkpoint(checkpoint, name)
     model = kind.from_checkpoint(trained, name)
-    options = selection(name, model, shortlist, cut, keep)
+    options = selection(name, model, shortlist=shortlist, cut=cut, keep=keep)
     model.shortlist = options.get("shortlist")
     data = kind.open_data(model.config, inputs)
     trained.require(data.identity)

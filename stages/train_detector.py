@@ -64,7 +64,7 @@ def train(
     Raises:
         WorkbenchError: a corpus that no detector can be trained on, or a loss that is not finite.
     """
-    data = training_data(params.detector, params.seed, images, boxes)
+    data = training_data(params.detector, params.seed, images=images, boxes=boxes)
     key = fingerprint(
         params=data.params,
         inputs=data.inputs,

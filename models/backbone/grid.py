@@ -87,9 +87,9 @@ def grid_job(
     return extraction_job(
         network,
         images,
-        runtime,
-        attributes,
-        region_datasets(len(cells), network.width),
+        runtime=runtime,
+        attributes=attributes,
+        datasets=region_datasets(len(cells), network.width),
         precision=settings.network.precision,
         compiled=settings.network.compile,
         batch_size=settings.batch_size,
@@ -124,16 +124,16 @@ def build_grid(settings: RegionsConfig, detector: Path | None) -> ImageNetwork:
             normalisation=section.normalisation,
         )
         layers = section.layers or (last_map(network, crops.crop),)
-        backbone, _ = cut(network, layers, "mean", crops.crop)
+        backbone, _ = cut(network, layers, pool="mean", size=crops.crop)
         if section.weights == "detector":
             if detector is None:
                 raise WorkbenchError("regions.network.weights = detector needs --detector")
             load_detector_body(backbone, section.model, detector, section="regions.network")
-        grid = GridBackbone(network, backbone, layers, settings.grid, crops.crop)
+        grid = GridBackbone(network, backbone, layers=layers, grid=settings.grid, size=crops.crop)
     except BackboneError as error:
         raise WorkbenchError(f"regions.network: {error}", "change it in params.yaml") from error
     kept = provenance(section.model_dump(mode="json") | {"layers": list(layers)})
-    return ImageNetwork(kept, grid.eval(), grid.width, crops)
+    return ImageNetwork(kept, grid.eval(), width=grid.width, preprocessing=crops)
 
 
 class GridBackbone(Backbone):

@@ -69,7 +69,7 @@ class TunedImages(ImageVectors):
     def network(self) -> tuple[ImageNetwork, Architecture]:
         """The network, and how it is built; WorkbenchError when the file is another network's, or
         it does not take such crops."""
-        return network_to_tune(self.files, self.file, self.crop, self.key)
+        return network_to_tune(self.files, self.file, crop=self.crop, key=self.key)
 
     @property
     def sizes(self) -> Architecture:
@@ -174,7 +174,7 @@ def with_image_cnn(image_cnn: nn.Module | None = None, **sizes: Any) -> dict[str
     if image_cnn is None:
         layers = sizes["image_layers"].split(",")
         network = classifier(sizes["image_model"])
-        image_cnn, _ = cut(network, layers, sizes["image_pool"], crops.crop)
+        image_cnn, _ = cut(network, layers, pool=sizes["image_pool"], size=crops.crop)
     kept = {name: sizes[name] for name in sizes if name == "image_dim" or name[:6] != "image_"}
     return kept | {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
 

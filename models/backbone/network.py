@@ -236,7 +236,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
         raise BackboneError(f"{problem}: allowed are {listing(POOLINGS)}")
     traced = _traced(network, size)
     nodes = [layer if layer in traced.ends else _alias(network, layer) for layer in layers]
-    _check_names(network, traced, layers, nodes)
+    _check_names(network, traced, layers=layers, nodes=nodes)
     nodes = [node if node in traced.ends else traced.prefix + node for node in nodes]
     for module in network.modules():
         if getattr(module, "inplace", False):  # would overwrite a layer that was asked for
@@ -254,7 +254,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
     graph.recompile()
     backbone = Backbone(graph, nodes, pool).eval().requires_grad_(False)
     check_known(backbone, layers)
-    _check_outputs(network, backbone, layers, size)
+    _check_outputs(network, backbone, layers=layers, size=size)
     return backbone, probe(backbone, size).shape[1]
 
 
@@ -446,10 +446,14 @@ def cut_network(
         BackboneError: as `cut`.
     """
     preprocessing = preprocessing_of(
-        settings.model, settings.size, settings.views, settings.resize, settings.normalisation
+        settings.model,
+        settings.size,
+        views=settings.views,
+        resize=settings.resize,
+        normalisation=settings.normalisation,
     )
-    backbone, width = cut(network, settings.layers, settings.pool, preprocessing.crop)
-    return ImageNetwork(kept, backbone, width, preprocessing)
+    backbone, width = cut(network, settings.layers, pool=settings.pool, size=preprocessing.crop)
+    return ImageNetwork(kept, backbone, width=width, preprocessing=preprocessing)
 
 
 def check_size(network: nn.Module, size: int, key: str) -> None:

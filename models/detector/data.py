@@ -178,7 +178,7 @@ def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) 
     chosen = chosen[chosen["image_id"].isin(list(by_image))]
     sizes = chosen[["width", "height"]].to_numpy().tolist()
     truths = [
-        _ground_truth(by_image[name], size, number, labels.attributes)
+        _ground_truth(by_image[name], size, classes=number, attributes=labels.attributes)
         for name, size in zip(chosen["image_id"], sizes, strict=True)
     ]
     return LabelledImages(ImageFiles(chosen, None), truths)

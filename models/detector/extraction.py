@@ -73,7 +73,7 @@ def detector_job(
     slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
 
     def compute(batch: PictureBatch) -> dict[str, Array]:
-        regions = regions_of(batch.pictures, detect, select_rows, device)
+        regions = regions_of(batch.pictures, detect, select=select_rows, device=device)
         return packed(regions, slots, network.region_dim)
 
     fill_file = partial(
@@ -87,7 +87,13 @@ def detector_job(
     )
     datasets = region_datasets(slots, network.region_dim)
     machine = describe_machine(device, runtime)
-    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_file)
+    return FeatureJob(
+        ids=images["image_id"].tolist(),
+        datasets=datasets,
+        attributes=attributes,
+        machine=machine,
+        fill=fill_file,
+    )
 
 
 def regions_of(

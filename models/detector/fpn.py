@@ -321,7 +321,7 @@ class FPNDetector(nn.Module):
         return {
             "objectness": terms["loss_objectness"],
             "proposal_box": terms["loss_rpn_box_reg"],
-            **self.roi_heads.losses(maps, proposals, batch.image_sizes, scaled),
+            **self.roi_heads.losses(maps, proposals, shapes=batch.image_sizes, targets=scaled),
         }
 
     @torch.no_grad()
@@ -405,7 +405,9 @@ def build_detector(
         from models.detector.c4 import C4Detector
 
         return C4Detector(object_names, attribute_names, **sizes)
-    return FPNDetector(architecture, object_names, attribute_names, FPNSizes(**sizes))
+    return FPNDetector(
+        architecture, object_names, attribute_names=attribute_names, sizes=FPNSizes(**sizes)
+    )
 
 
 def current_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -50,7 +50,9 @@ def detections(output: RegionOutput) -> Detections:
     values = scores[rows, classes]
     boxes = output.boxes[rows]
     kept = batched_nms(boxes.float(), values.float(), classes, IOU)
-    return Detections(boxes[kept], classes[kept] + 1, values[kept], rows[kept])
+    return Detections(
+        boxes=boxes[kept], labels=classes[kept] + 1, scores=values[kept], rows=rows[kept]
+    )
 
 
 def detection_metrics(
@@ -85,7 +87,9 @@ def detection_metrics(
     return {
         "recall": hit / max(len(true), 1),
         "map": float(np.mean(precisions)) if precisions else 0.0,
-        "attributes": _attribute_precision(outputs, detected, correct, truths, threshold),
+        "attributes": _attribute_precision(
+            outputs, detected, owners=correct, truths=truths, threshold=threshold
+        ),
     }
 
 

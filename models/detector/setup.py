@@ -52,13 +52,15 @@ def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path
     """
     labels = read_labels(images, boxes)
     training = settings.training
-    data = read_labelled_images(images, boxes, "train", labels)
+    data = read_labelled_images(images, boxes, split="train", labels=labels)
     return TrainingData(
-        labels,
-        DetectionBatches(data, training.batch_size, seed, training.images_per_epoch),
-        read_labelled_images(images, boxes, "val", labels),
-        {"detector": decisive(settings), "seed": seed},
-        {"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
+        labels=labels,
+        batches=DetectionBatches(
+            data, training.batch_size, seed=seed, images_per_epoch=training.images_per_epoch
+        ),
+        validation=read_labelled_images(images, boxes, split="val", labels=labels),
+        params={"detector": decisive(settings), "seed": seed},
+        inputs={"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
     )
 
 

@@ -85,7 +85,7 @@ def fit_detector(
         processes=ProcessGroup(),
         not_finite=NOT_FINITE,
     )
-    phase = Phase("detector", training.epochs, batches, validation)
+    phase = Phase("detector", training.epochs, batches=batches, val=validation)
     result = trainer.fit(TrainedDetector(model, batches.size), [phase])
     model.eval()
     return [{name: row[name] for name in row if name != "phase"} for row in result.history]

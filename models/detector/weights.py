@@ -56,9 +56,9 @@ def load_detector(path: Path) -> tuple[nn.Module, DetectorDescription]:
         network = own_detector(
             description.architecture,
             description.object_names,
-            description.attribute_names,
-            description.sizes,
-            weights,
+            attribute_names=description.attribute_names,
+            sizes=description.sizes,
+            state=weights,
         )
     except BackboneError as error:
         raise damaged(path, str(error), "detector") from None
@@ -153,7 +153,9 @@ def foreign_detector(
     else:
         renamed = current_names(state)
         used = asdict(PUBLISHED) if architecture == "fpn_resnet50" else sizes
-    return own_detector(architecture, object_names, attribute_names, used, renamed)
+    return own_detector(
+        architecture, object_names, attribute_names=attribute_names, sizes=used, state=renamed
+    )
 
 
 def _row_count(state: Mapping[str, Tensor], names: tuple[str, ...]) -> int:

@@ -31,4 +31,4 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float, k: int)
     Returns:
         The sum of the hinges of the k hardest negatives of each positive pair.
     """
-    return slow_hinge_loss(scores, pairs, negatives, margin, k)
+    return slow_hinge_loss(scores, pairs, negatives=negatives, margin=margin, hardest=k)

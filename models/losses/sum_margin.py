@@ -22,4 +22,4 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> floa
     Returns:
         The sum of the hinges of all negatives of each positive pair.
     """
-    return slow_hinge_loss(scores, pairs, negatives, margin, None)
+    return slow_hinge_loss(scores, pairs, negatives=negatives, margin=margin, hardest=None)

@@ -88,7 +88,7 @@ def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
         raise ImageError(path, "not a regular file")
     if os.path.getsize(path) == 0:
         raise ImageError(path, "empty file")
-    return _decoded(path, path, max_pixels, first_bytes(path))
+    return _decoded(path, name=path, max_pixels=max_pixels, head=first_bytes(path))
 
 
 def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
@@ -107,7 +107,7 @@ def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
     """
     if not data:
         raise ImageError(name, "empty file")
-    return _decoded(io.BytesIO(data), name, max_pixels, data[:HEAD])
+    return _decoded(io.BytesIO(data), name=name, max_pixels=max_pixels, head=data[:HEAD])
 
 
 def check_aspect(image: Image.Image) -> None:

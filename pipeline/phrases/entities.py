@@ -76,7 +76,14 @@ def read_entities(
         for image in images[["image_id", "width", "height", "split"]].to_dict("records"):
             name = image["image_id"]
             size = (image["width"], image["height"])
-            read_image(root, name, size, image["split"], texts.get(name, {}), gathered)
+            read_image(
+                root,
+                name,
+                size=size,
+                split=image["split"],
+                captions=texts.get(name, {}),
+                gathered=gathered,
+            )
             progress.update()
     say(f"phrases: {len(gathered.phrases):,}, with {len(gathered.boxes):,} boxes")
     for what, number in gathered.left_out.items():

@@ -61,7 +61,9 @@ def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searc
     images, names = pd.factorize(phrases["image_id"])
     rows = proposals.rows(names.tolist())
     boxes, counts = (proposals.read(rows, name) for name in ("boxes", "counts"))
-    return Searched(phrases, images, boxes, counts, tables.unions(phrases))
+    return Searched(
+        phrases=phrases, images=images, boxes=boxes, counts=counts, truth=tables.unions(phrases)
+    )
 
 
 def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:

@@ -49,7 +49,9 @@ def read_phrases(
     """
     if settings.source == "flickr30k_entities":
         by_lists = settings.splits == "lists"
-        tables = read_entities(raw, settings.path, by_lists, images, captions)
+        tables = read_entities(
+            raw, settings.path, by_lists=by_lists, images=images, captions=captions
+        )
     elif settings.source == "corpus" and dataset == "shapes":
         tables = read_world(raw, captions, options)
     else:
@@ -99,7 +101,7 @@ def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTab
     world = world_of(raw, options.shapes)
     tasks = scenes_of(world, options)
     work = partial(mentions_in_scene, world=world, options=options.shapes)
-    results = ordered_map(work, tasks, options.workers, "phrases of scenes")
+    results = ordered_map(work, tasks, workers=options.workers, title="phrases of scenes")
     tokens = dict(zip(captions["caption_id"], captions["tokens"], strict=True))
     phrases: list[dict[str, object]] = []
     boxes: list[tuple[object, ...]] = []
@@ -145,4 +147,4 @@ def mentions_in_scene(
         each caption.
     """
     boxes = [box(thing, world, options.image_size) for thing in task.scene.things]
-    return boxes, list(map(mentions, spoken(task, boxes, world, options)))
+    return boxes, list(map(mentions, spoken(task, boxes, world=world, options=options)))

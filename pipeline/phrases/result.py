@@ -183,7 +183,9 @@ def write_result(
         "overlaps": overlaps(boxes[:, None], searched.truth[:, None])[:, 0, 0].astype(np.float32),
         "scores": scores.max(1).astype(np.float32),
     }
-    write_features(path, searched.phrases["phrase_id"].tolist(), arrays, attributes)
+    write_features(
+        path, searched.phrases["phrase_id"].tolist(), arrays=arrays, attributes=attributes
+    )
 
 
 def summary_line(result: PhraseResult) -> str:
@@ -228,7 +230,7 @@ def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[s
     order = np.argsort(searched.images, kind="stable")
     edges = np.flatnonzero(np.diff(searched.images[order], prepend=-1))
     for rows in np.split(order, edges[1:]):
-        for text, in_image in _phrases_of_image(searched, scores, rows, nms):
+        for text, in_image in _phrases_of_image(searched, scores, rows=rows, nms=nms):
             by_text.setdefault(text, []).append(in_image)
     return {text: _ranked(in_images) for text, in_images in by_text.items()}
 
@@ -288,7 +290,7 @@ def _phrases_of_image(
         kept = np.flatnonzero(alive[number])
         kept = kept[np.argsort(-values[number, kept], kind="stable")]
         right = _claimed(near[np.ix_(kept, columns)])
-        in_image = _InImage(image, len(columns), values[number, kept], right)
+        in_image = _InImage(image, len(columns), scores=values[number, kept], right=right)
         phrases.append((str(texts[index]), in_image))
     return phrases
 

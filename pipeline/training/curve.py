@@ -23,7 +23,12 @@ EQUAL = 0.002  # every hinge is within a hundredth of the margin
 def validation_columns(scores: SplitScores) -> Row:
     """rsum, the recalls that curves have, and val_spread: the mean standard deviation of a query's
     scores, the smaller of both directions: near zero after a collapse into one point."""
-    measured = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
+    measured = measure(
+        scores.scores,
+        image_groups=scores.image_groups,
+        caption_groups=scores.caption_groups,
+        metrics=ROWS,
+    )
     summary = summarise(measured, ROWS)
     drawn = [metric.name for metric in ROWS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}

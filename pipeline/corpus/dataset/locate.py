@@ -190,7 +190,7 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for above, files in groups.items():
         for key in (str, str.lower, without_ending):
-            matches = _in_best_place(folder, above, files, key, alone=len(groups) == 1)
+            matches = _in_best_place(folder, above, files=files, key=key, alone=len(groups) == 1)
             if matches:
                 found |= matches
                 break

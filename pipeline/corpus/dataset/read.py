@@ -175,7 +175,9 @@ def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
     captions = with_tokens(source.captions)
     files = [str(source.root / image_id) for image_id in source.images["image_id"]]
     checked = _decoded(source, files, options)
-    rejects = find_rejects(source.images, captions, checked, options.corpus.max_words)
+    rejects = find_rejects(
+        source.images, captions, checked=checked, max_words=options.corpus.max_words
+    )
     if not options.corpus.skip_bad_images:
         problems = Problems(str(source.root))
         cases = (f"{row.image_id} ({row.reason})" for row in rejects.itertuples())
@@ -195,8 +197,8 @@ def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
     unusable = rejects["image_id"][rejects["caption_id"] == ""]
     images = images[~images["image_id"].isin(unusable)]
     captions = captions[~captions["caption_id"].isin(rejects["caption_id"])]
-    _check_splits(source, out, images, rejects)
-    return _assemble(source, images, captions, rejects)
+    _check_splits(source, out, images=images, rejects=rejects)
+    return _assemble(source, images, captions=captions, rejects=rejects)
 
 
 def check_ids(source: Source) -> None:
@@ -282,7 +284,7 @@ def _decoded(source: Source, files: list[str], options: Options) -> list[Checked
     faults = source.images["fault"].tolist() if "fault" in source.images else [""] * len(files)
     intact = [file for file, fault in zip(files, faults, strict=True) if not fault]
     check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
-    checked = iter(ordered_map(check, intact, options.workers, "checking images"))
+    checked = iter(ordered_map(check, intact, workers=options.workers, title="checking images"))
     return [CheckedImage(reason=fault) if fault else next(checked) for fault in faults]
 
 
@@ -298,7 +300,7 @@ def _assemble(
     if boxes is None:
         boxes = pd.DataFrame({name: [] for name in BOXES.names})
     boxes = _in_order_of("image_id", boxes, rows)
-    return Corpus(images, captions, boxes, _listed(rejects))
+    return Corpus(images, captions, boxes=boxes, rejects=_listed(rejects))
 
 
 def _check_splits(source: Source, out: Path, images: pd.DataFrame, rejects: pd.DataFrame) -> None:

@@ -78,12 +78,14 @@ class BuiltVocabulary:
             "params": json.dumps(dict(made_from), sort_keys=True),
         }
         arrays = {"features": self.matrix, "known": self.known}
-        write_features(folder / "vectors.h5", vocabulary.tokens, arrays, attributes)
+        write_features(
+            folder / "vectors.h5", vocabulary.tokens, arrays=arrays, attributes=attributes
+        )
         for name, others in (("unlisted.h5", self.unlisted), ("background.h5", self.background)):
             (folder / name).unlink(missing_ok=True)  # of an earlier vocabulary
             if others and others.names:
                 arrays = {"features": others.vectors}
-                write_features(folder / name, others.names, arrays, attributes)
+                write_features(folder / name, others.names, arrays=arrays, attributes=attributes)
         values = {
             "schema_version": SCHEMA_VERSION,
             "sentence_markers": vocabulary.sentence_markers,
@@ -172,7 +174,14 @@ def build_vocabulary(
         names = [word for word in unlisted if word in vectors.rows]
         rows = np.array([vectors.rows[name] for name in names], np.float32)
         others = Background(names, rows.reshape(len(names), vectors.dim))
-    return BuiltVocabulary(vocabulary, matrix, known, coverage, others, vectors.background)
+    return BuiltVocabulary(
+        vocabulary=vocabulary,
+        matrix=matrix,
+        known=known,
+        coverage=coverage,
+        unlisted=others,
+        background=vectors.background,
+    )
 
 
 def measure_coverage(

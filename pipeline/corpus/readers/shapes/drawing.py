@@ -39,7 +39,7 @@ def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image
         height, width = mask.shape
         patch = canvas[top : top + height, left : left + width]
         y, x = np.mgrid[top : top + height, left : left + width] + 0.5
-        paint = _paint(thing, world, side, x, y)
+        paint = _paint(thing, world, side=side, x=x, y=y)
         patch += mask[..., None] * (paint - patch)
     return Image.fromarray((canvas + 0.5).clip(0, 255).astype(np.uint8))
 
@@ -167,7 +167,7 @@ def _paint(thing: Thing, world: World, side: int, x: np.ndarray, y: np.ndarray) 
     y = (y - thing.y * side) / radius
     u = x * np.cos(turn) + y * np.sin(turn)
     v = y * np.cos(turn) - x * np.sin(turn)
-    share = _pattern(pattern, u, v, radius)[..., None]
+    share = _pattern(pattern, u=u, v=v, radius=radius)[..., None]
     return colour + share * (second - colour)
 
 

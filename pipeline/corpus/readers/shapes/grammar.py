@@ -105,7 +105,7 @@ class Speaker:
             for first, second in permutations(range(len(things)), 2)
             for relation in self.world.relations.values()
             if (focus is None or focus[0] in (first, second))
-            and holds(relation, boxes[first], boxes[second], self.side)
+            and holds(relation, first=boxes[first], second=boxes[second], side=self.side)
         ]
         if not true:
             return ""
@@ -123,7 +123,7 @@ class Speaker:
             (middle, left, right)
             for middle, left, right in permutations(range(len(boxes)), 3)
             if (focus is None or focus[0] in (middle, left, right))
-            and lies_between(boxes[middle], boxes[left], boxes[right], self.side)
+            and lies_between(boxes[middle], first=boxes[left], second=boxes[right], side=self.side)
         ]
         if not true:
             return ""

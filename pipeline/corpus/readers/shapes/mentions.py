@@ -54,7 +54,7 @@ def mentions(text: str) -> list[Mention]:
     for piece in _PIECE.findall(text):
         if piece == "]":
             slot, kind, numbers, first = open_marks.pop()
-            slots[slot] = Mention(kind, numbers, first, words)
+            slots[slot] = Mention(kind=kind, numbers=numbers, first=first, last=words)
             continue
         mark = _OPEN.fullmatch(piece)
         if mark is None:
