@@ -9,9 +9,9 @@ export PATH := $(BIN):$(PATH)
 
 
 # What BLAS and torch compute must hold with the kernels of other processors, too.
-NUMERIC := tests/pipeline/statistics tests/pipeline/evaluation \
-  tests/pipeline/sentences/test_fisher.py tests/pipeline/sentences/test_mixtures.py \
-  tests/pipeline/sentences/test_mean_vector.py tests/pipeline/sentences/test_tfidf.py \
+NUMERIC := tests/pipeline/features/statistics tests/pipeline/evaluation \
+  tests/pipeline/features/sentences/test_fisher.py tests/pipeline/features/sentences/test_mixtures.py \
+  tests/pipeline/features/sentences/test_mean_vector.py tests/pipeline/features/sentences/test_tfidf.py \
   tests/models/layers tests/models/losses tests/models/vse tests/models/cca tests/models/dp_rnn \
   tests/models/scan tests/models/test_networks.py \
   tests/models/two_branch/test_batches.py tests/models/two_branch/test_loss.py \

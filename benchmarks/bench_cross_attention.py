@@ -19,7 +19,7 @@ from benchmarks.common import Cost, Row, apart, captions_of, cost, regions_of, s
 from models.losses import PairLoss
 from models.losses.max_margin import MaxMargin
 from models.scan import SCAN, SCANConfig, Side
-from pipeline.inputs.split import Regions, Words
+from pipeline.features.split import Regions, Words
 
 REGIONS, FEATURES, DIM = size((36, 2048, 1024), (4, 8, 8))
 WORD_DIM, VOCABULARY = size((300, 8000), (8, 50))

@@ -16,7 +16,7 @@ from benchmarks.common import Row, apart, captions_of, cost, regions_of, seconds
 from models.dp_rnn.model import CAPTION_BLOCK, DPRNN, DPRNNConfig
 from models.losses import PairLoss
 from models.losses.sum_margin import SumMargin
-from pipeline.inputs.split import PairBatches, Split
+from pipeline.features.split import PairBatches, Split
 
 
 class Sizes(NamedTuple):

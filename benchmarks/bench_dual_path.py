@@ -15,7 +15,7 @@ from models.backbone.preprocessing import preprocessing_of
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.model import BUT_THE_CNN, DualPath, DualPathConfig, ImageBatches
 from models.dual_path.text import SlotRows
-from pipeline.inputs.split import Batch, Split
+from pipeline.features.split import Batch, Split
 
 IMAGES, BATCH, WORDS = size((192, 64, 150), (6, 2, 20))
 SIDE, CROP = size((128, 112), (40, 32))

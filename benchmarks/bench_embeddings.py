@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import Row, apart, copy_to_disk, cost, new_folder, paired_ratio, size
-from pipeline.embeddings.imports import Wanted
-from pipeline.embeddings.imports.file import import_job
+from pipeline.features.feature_file import FeatureWriter
+from pipeline.features.imports import Wanted
+from pipeline.features.imports.file import import_job
 from pipeline.runtime.section import EmbeddingFileConfig
-from pipeline.storage.features import FeatureWriter
 
 ROWS, DIM = size((1_000_000, 512), (200, 8))
 NAMES = [f"image{number:07}.jpg" for number in range(ROWS)]

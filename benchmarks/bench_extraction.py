@@ -10,11 +10,11 @@ from benchmarks.common import Row, new_folder, paired_ratio, photographs, size
 from models.backbone.extraction import accelerate, extract
 from models.backbone.network import classifier, cut
 from models.backbone.preprocessing import preprocessing_of
-from pipeline.sentences.encoder import SentenceEncoder, encode_missing
-from pipeline.sentences.encodings.transformer import Transformer
-from pipeline.sentences.params import TransformerConfig
-from pipeline.sentences.state import Material
-from pipeline.storage.features import FeatureWriter
+from pipeline.features.feature_file import FeatureWriter
+from pipeline.features.sentences.encoder import SentenceEncoder, encode_missing
+from pipeline.features.sentences.encodings.transformer import Transformer
+from pipeline.features.sentences.params import TransformerConfig
+from pipeline.features.sentences.state import Material
 
 CPU = torch.device("cpu")
 BATCH = size(64, 2)  # the default of params.yaml

@@ -14,11 +14,11 @@ from skimage.feature import fisher_vector
 from sklearn.mixture import GaussianMixture
 
 from benchmarks.common import Row, paired_ratio, seconds, size
+from pipeline.features.sentences.encoder import SentenceEncoder, blocks
+from pipeline.features.sentences.fisher import FisherVector
+from pipeline.features.sentences.mixtures import Mixture
+from pipeline.features.statistics.projection import Projection
 from pipeline.runtime.process import keep_freed_memory
-from pipeline.sentences.encoder import SentenceEncoder, blocks
-from pipeline.sentences.fisher import FisherVector
-from pipeline.sentences.mixtures import Mixture
-from pipeline.statistics.projection import Projection
 
 SENTENCES, LENGTH, VOCABULARY = size((5_000, 12, 5_000), (20, 4, 30))
 WIDTH, CENTRES = size((300, 30), (6, 3))

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from benchmarks.common import Cost, Row, apart, cost, extra_bytes, paired, process, seconds, size
+from pipeline.features.statistics.kmeans import GPU_VALUES, VALUES, assign, kmeans
 from pipeline.runtime.process import keep_freed_memory
-from pipeline.statistics.kmeans import GPU_VALUES, VALUES, assign, kmeans
 
 POINTS, WIDTH, K, UPDATES = size((20_000, 512, 1_000, 25), (300, 4, 5, 3))
 WORK = f"k-means of {POINTS:,} x {WIDTH}, k = {K:,}, {UPDATES} updates"

@@ -12,8 +12,8 @@ from sklearn.decomposition import IncrementalPCA
 
 from benchmarks.common import Cost, Row, apart, cost, memory, paired_ratio, seconds, size
 from models.cca import fit_cca
-from pipeline.statistics.covariance import CHUNK
-from pipeline.statistics.projection import fit_projection
+from pipeline.features.statistics.covariance import CHUNK
+from pipeline.features.statistics.projection import fit_projection
 
 PAIRS, IMAGE, SENTENCE, DIRECTIONS = size((30_000, 4096, 6000, 1024), (200, 8, 9, 4))
 ROWS, WIDTH, COMPONENTS = size((50_000, 6000, 2000), (100, 10, 4))  # a third of each

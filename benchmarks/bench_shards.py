@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.common import Row, copy_to_disk, new_folder, paired_ratio, size
+from pipeline.features.feature_file import FeatureWriter, write_features
+from pipeline.features.shards import FeatureShard
 from pipeline.runtime.files import sha256_file
-from pipeline.storage.features import FeatureWriter, write_features
-from pipeline.storage.shards import FeatureShard
 
 ROWS, SHARDS, WIDTH = size((20_000, 4, 2048), (10, 2, 4))  # of a shard; float16: 82 MB each
 

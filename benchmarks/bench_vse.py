@@ -19,7 +19,7 @@ from models.layers.sets import GPO, MaxPool, MeanPool
 from models.losses import PairLoss
 from models.losses.sum_margin import SumMargin
 from models.vse import VSE, VSEConfig
-from pipeline.inputs.split import Words
+from pipeline.features.split import Words
 
 BATCH, FEATURES, DIM = size((128, 2048, 512), (4, 8, 6))
 WORD_DIM, VOCABULARY = size((300, 8000), (4, 20))

@@ -8,7 +8,7 @@ import numpy as np
 from gensim.models import KeyedVectors
 
 from benchmarks.common import Row, apart, cost, new_folder, paired, size
-from pipeline.words.vectors import read_vectors
+from pipeline.corpus.words.vectors import read_vectors
 
 WORDS, DIM, WANTED = size((300_000, 300, 8_000), (200, 4, 10))
 BLOCK = size(10_000, 100)

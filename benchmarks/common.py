@@ -29,7 +29,7 @@ import pandas as pd
 import torch
 from PIL import Image
 
-from pipeline.inputs.split import Regions, Split, Words
+from pipeline.features.split import Regions, Split, Words
 from pipeline.runtime.repeatable import set_threads
 
 Value = TypeVar("Value")

@@ -21,14 +21,13 @@ from scipy.linalg.blas import dsymv, dsyrk, dtrsm
 from torch import Tensor
 
 from models.base import Model, Run, in_blocks
-from pipeline.inputs.data import ImageVectors, RetrievalData, SentenceVectors
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.split import Split
+from pipeline.features.data import ImageVectors, Inputs, RetrievalData, SentenceVectors
+from pipeline.features.split import Split
+from pipeline.features.statistics.covariance import measure, peek
+from pipeline.features.statistics.projection import leading_eigenvectors, signs
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.runtime.section import WRONG_VALUE, Count, NonNegative, Section
-from pipeline.statistics.covariance import measure, peek
-from pipeline.statistics.projection import leading_eigenvectors, signs
 from pipeline.training.schedule import BestWeights, Row
 from pipeline.training.trainer import TrainingResult
 

@@ -6,13 +6,13 @@ only when it is asked for.
 """
 
 import ast
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.registry import parsed, relative
+from pipeline.runtime.registry import import_entry, parsed, relative
+from pipeline.runtime.section import Section, wrong_defaults
 
 if TYPE_CHECKING:
     from models.base import Model
@@ -52,6 +52,11 @@ def class_name(name: str) -> str:
     Raises:
         WorkbenchError: There is no such model, its file is no Python, or it holds none or several.
     """
+    return _find_class(name).name
+
+
+def _find_class(name: str) -> ast.ClassDef:
+    """The one class with NEEDS in a model's file; WorkbenchError as for `class_name`."""
     file = model_file(name)
     classes = [node for node in parsed(file).body if isinstance(node, ast.ClassDef)]
     models = [node for node in classes if _is_marked(node)]
@@ -67,7 +72,7 @@ def class_name(name: str) -> str:
             f"{relative(file)}, line {models[1].lineno}: holds the models {names}",
             "give every model a file of its own",
         )
-    return models[0].name
+    return models[0]
 
 
 def _is_marked(node: ast.ClassDef) -> bool:
@@ -102,23 +107,30 @@ def load_model(name: str) -> "type[Model]":
         name: Of the model.
 
     Raises:
-        WorkbenchError: There is no such model, or its file does not hold one.
+        WorkbenchError: There is no such model, its file does not hold one or fails while it is
+            loaded, or its Config is no section with right defaults.
     """
     from models.base import Model
 
-    expected = class_name(name)
-    kind = getattr(importlib.import_module(module_of(name)), expected)
-    file = relative(model_file(name))
+    source = _find_class(name)
+    file = model_file(name)
+    kind = getattr(import_entry(module_of(name), file), source.name)
+    place = f"{relative(file)}, line {source.lineno}: {source.name}"
     if not issubclass(kind, Model):
         raise WorkbenchError(
-            f"{file}: {expected} has {MARK}, but is no models.base.Model",
-            f"write class {expected}(Model)",
+            f"{place} has {MARK}, but is no models.base.Model",
+            f"write class {source.name}(Model)",
         )
-    if not hasattr(kind, "Config"):
+    config = getattr(kind, "Config", None)
+    if not (isinstance(config, type) and issubclass(config, Section)):
         raise WorkbenchError(
-            f"{file}: {expected} has no Config, the type of its section of params.yaml",
-            "write Config = Config in the class (docs/extending.md)",
+            f"{place} has no Config, the type of its section of params.yaml",
+            "write a subclass of pipeline.runtime.section.Section, and Config = its name in the "
+            "class (docs/extending.md)",
         )
+    problems = wrong_defaults(config)
+    if problems:
+        raise WorkbenchError(f"{place}.Config: {'; '.join(problems)}")
     return kind
 
 

@@ -14,10 +14,9 @@ from models.attention.encoders import BiGRUEncoder, RegionEncoder
 from models.attention.pooling import pool_cosines
 from models.base import AttentionView, Model, mean_vectors, part_of
 from models.layers.linear import unit_rows
-from pipeline.inputs.data import CaptionWords, ImageRegions, RetrievalData
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import require_boxes
-from pipeline.inputs.split import Regions, Words
+from pipeline.features.data import CaptionWords, ImageRegions, Inputs, RetrievalData
+from pipeline.features.regions.boxes import require_boxes
+from pipeline.features.split import Regions, Words
 from pipeline.runtime.section import Count, Positive
 from pipeline.training.params import TrainingConfig, WordsConfig
 

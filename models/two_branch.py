@@ -24,9 +24,8 @@ from models.layers.pixels import SeesPixels
 from models.losses import RankingLoss
 from models.losses.knn_margin import KNNMargin
 from models.ranking import make_loss
-from pipeline.inputs.data import ImageKind, ImageVectors, RetrievalData, SentenceVectors
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.split import Batch, Split, prefetch
+from pipeline.features.data import ImageKind, ImageVectors, Inputs, RetrievalData, SentenceVectors
+from pipeline.features.split import Batch, Split, prefetch
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.section import (
     Count,

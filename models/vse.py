@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from models.base import Model
 from models.layers.linear import Standardise, glorot_linear
 from models.layers.words import RecurrentEncoder
-from pipeline.inputs.data import CaptionWords, ImageVectors, RetrievalData
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.split import Words
+from pipeline.features.data import CaptionWords, ImageVectors, Inputs, RetrievalData
+from pipeline.features.split import Words
 from pipeline.runtime.section import Count
 from pipeline.training.params import TrainingConfig, WordsConfig
 

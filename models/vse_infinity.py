@@ -19,9 +19,15 @@ from models.attention.encoders import BiGRUEncoder
 from models.base import Model, Run
 from models.layers.linear import Standardise, glorot_linear, inside
 from models.layers.sets import POOLS
-from pipeline.inputs.data import CaptionKind, CaptionWords, ImageRegions, RetrievalData, TokenStates
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.split import Batch, PairBatches, Regions, Split, Words
+from pipeline.features.data import (
+    CaptionKind,
+    CaptionWords,
+    ImageRegions,
+    Inputs,
+    RetrievalData,
+    TokenStates,
+)
+from pipeline.features.split import Batch, PairBatches, Regions, Split, Words
 from pipeline.runtime.section import Count
 from pipeline.training.params import TrainingConfig, WordsConfig
 from pipeline.training.trainer import Phase

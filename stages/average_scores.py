@@ -22,7 +22,8 @@ def main(name: str, output: Path) -> None:
     averages = params.average_scores
     settings = averages[name]
     members = {member: output.parent / f"{member}.h5" for member in settings.members}
-    if lost := [str(path) for path in members.values() if not path.is_file()]:
+    lost = [str(path) for path in members.values() if not path.is_file()]
+    if lost:
         raise WorkbenchError(
             f"average {name!r}: no file {listing(lost)}",
             "a member is a model, another average, or a score file that you keep there",
@@ -31,7 +32,12 @@ def main(name: str, output: Path) -> None:
     for member, path in members.items():
         if member in of_graph:  # files that a user kept have any name
             check_name(path)
-    sizes = write_average(output, members, settings.weights, settings.normalise == "z")
+    sizes = write_average(
+        output=output,
+        members=members,
+        weights=settings.weights,
+        normalise=settings.normalise == "z",
+    )
     say(f"{name}: averaged {', '.join(members)}, {sizes_line(sizes)}")
 
 

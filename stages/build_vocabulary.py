@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import RESERVED
+from pipeline.corpus.words.matrix import build_vocabulary, count_words, frequent_words
+from pipeline.corpus.words.vectors import WINDOW, read_vectors, train_vectors
 from pipeline.runtime.process import say
-from pipeline.words.matrix import build_vocabulary, count_words, frequent_words
-from pipeline.words.vectors import WINDOW, read_vectors, train_vectors
 from stages.common import command, paths
 from stages.params import load_params
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from models.dual_path.classes import KMEANS, group_classes, write_pseudo_classes
 from pipeline.corpus.tables import images_digest, in_split, load_images
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
-from pipeline.storage.features import FeatureFile
 from stages.common import command, paths
 from stages.params import load_params
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pipeline.evaluation.comparison import (
     extended_report,
+    files_of_models,
     metrics_files,
-    of_models,
     read_results,
     tables,
 )
@@ -42,28 +42,35 @@ def main(
 ) -> None:
     """Compare the models of metrics files, each with the other files of the same name; a folder
     stands for the files of all that dvc.yaml evaluates."""
-    params, folders = load_params(), any(path.is_dir() for path in metrics)
-    names = {stage: stage_items(stage) if folders else [] for stage in (*EVALUATING, LOCALISING)}
-    searching = names.pop(LOCALISING)
-    known = sorted(item for items in names.values() for item in items)
+    params = load_params()
+    has_folders = any(path.is_dir() for path in metrics)
+    items = {
+        stage: stage_items(stage) if has_folders else [] for stage in (*EVALUATING, LOCALISING)
+    }
+    known = sorted(item for stage in EVALUATING for item in items[stage])
+    searching = items[LOCALISING]
     metrics = metrics_files(metrics, sorted([*known, *searching]))
-    found = of_models(found, searching, ".h5")
+    found = files_of_models(found, searching, ".h5")
     localised = read_rows([path for path in metrics if path.stem in searching], found)
     metrics = tuple(path for path in metrics if path.stem not in searching)
     models = [path.stem for path in metrics]
-    ranks = of_models(ranks, models, ".h5")
-    curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
-    results = read_results(metrics, ranks)
+    results = read_results(metrics, files_of_models(ranks, models, ".h5"))
     behind = behind_first(results)
     table = report(results, behind, params.corpus_name, params.loss) + extended_report(results)
     texts = {output: table + phrase_report(localised)}
     if page is not None:
         if images is None or captions is None:
             raise WorkbenchError("--page shows images and captions: give --images and --captions")
-        run = Run(
-            params.corpus_name, params.loss, parameters(read_yaml(Path("params.yaml"))), known
+        settings = parameters(read_yaml(Path("params.yaml")))
+        run = Run(params.corpus_name, params.loss, settings, known)
+        files = Files(
+            curves=files_of_models(curves, models, ".tsv"),
+            images=images,
+            captions=captions,
+            attention=files_of_models(attention, models, ".h5"),
+            phrases=phrases,
+            found=found,
         )
-        files = Files(curves, images, captions, attention, phrases, found)
         texts[page] = build_page(results, behind, files, run, localised)
     for path, text in texts.items():
         write_text(path, text)

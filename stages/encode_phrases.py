@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.features.feature_file import FeatureFile, write_features
+from pipeline.features.sentences.encoder import blocks, check_known, encoder_of
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.tables import load_phrases
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
-from pipeline.sentences.encoder import blocks, check_known, encoder_of
-from pipeline.storage.features import FeatureFile, write_features
 from stages.common import command, paths
 from stages.params import load_params
 

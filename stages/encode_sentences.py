@@ -7,7 +7,10 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.corpus.tables import captions_digest, load_captions
-from pipeline.embeddings.imports import IMPORTS, Wanted
+from pipeline.features.groups import write_groups
+from pipeline.features.imports import IMPORTS, Wanted
+from pipeline.features.sentences.encoder import chosen_settings, encoder_job, fit_encoder
+from pipeline.features.shards import Plan
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file
@@ -15,9 +18,6 @@ from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
 from pipeline.runtime.section import EmbeddingFileConfig
-from pipeline.sentences.encoder import chosen_settings, encoder_job, fit_encoder
-from pipeline.storage.groups import write_groups
-from pipeline.storage.shards import Plan
 from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
 

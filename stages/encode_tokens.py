@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from pipeline.corpus.tables import captions_digest, load_captions
+from pipeline.features.groups import Groups, write_groups
+from pipeline.features.layout import checked
+from pipeline.features.sentences.encoder import SentenceEncoder, blocks, check_known
+from pipeline.features.sentences.state import Material
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.repeatable import setup_runtime
-from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known
-from pipeline.sentences.state import Material
-from pipeline.storage.groups import Groups, write_groups
-from pipeline.storage.layout import checked
 from stages.common import WORK, command, paths
 from stages.params import load_params
 
@@ -33,7 +33,7 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
         for path in (output, encoder):  # the same bytes whatever else is set
             write_groups(path, {}, {"words": words})
         return
-    from pipeline.sentences.encodings.transformer import Transformer  # loads torch
+    from pipeline.features.sentences.encodings.transformer import Transformer  # loads torch
 
     device = setup_runtime(params.runtime)
     table = load_captions(captions)

@@ -14,10 +14,10 @@ from pipeline.evaluation.rank_file import write_ranks
 from pipeline.evaluation.score_file import SHORTLIST, SplitScores, check_name, read_scores
 from pipeline.evaluation.scores import Products, Reranked
 from pipeline.evaluation.truth import Relevance, relevance_of
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
-from pipeline.storage.groups import GroupFile
 from stages.common import command, paths
 from stages.params import CommonParams, load_params
 

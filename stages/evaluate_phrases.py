@@ -5,12 +5,12 @@ from pathlib import Path
 from models.phrases import load_phrase_model
 from models.phrases.data import PhraseData, PhraseFiles, phrase_scores
 from pipeline.evaluation.figures import metrics_digest
+from pipeline.features.checkpoint import read_checkpoint
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.result import evaluate_phrases, summary_line, write_result
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
-from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, paths
 from stages.params import load_params
 

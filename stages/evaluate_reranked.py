@@ -6,8 +6,8 @@ import click
 
 from pipeline.evaluation.combination import read_reranked
 from pipeline.evaluation.score_file import SHORTLIST, check_name
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.files import sha256_file
-from pipeline.storage.groups import GroupFile
 from stages.common import command, paths
 from stages.evaluate import evaluate_split
 from stages.params import load_params

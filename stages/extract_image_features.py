@@ -5,11 +5,11 @@ from pathlib import Path
 from models.backbone.extraction import network_job
 from models.backbone.network import write_network
 from pipeline.corpus.tables import images_digest, load_captions, load_images
-from pipeline.embeddings.imports import IMPORTS, Wanted
+from pipeline.features.imports import IMPORTS, Wanted
+from pipeline.features.shards import Plan
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
-from pipeline.storage.shards import Plan
 from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
 

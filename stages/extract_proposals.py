@@ -13,6 +13,7 @@ from models.phrases.proposals import (
     proposal_datasets,
 )
 from pipeline.corpus.tables import SPLITS, load_images
+from pipeline.features.feature_file import FeatureFile, FeatureWriter
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.found import search_of, upper_bound
 from pipeline.phrases.proposal_files import ProposalFiles
@@ -21,7 +22,6 @@ from pipeline.runtime.code import code_digest
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
-from pipeline.storage.features import FeatureFile, FeatureWriter
 from stages.common import WORK, command, paths
 from stages.params import load_params
 

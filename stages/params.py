@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
+from pipeline.features.regions.params import RegionsConfig
 from pydantic import Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, InitErrorDetails
 
@@ -23,8 +24,9 @@ from models.dual_path.classes import PseudoClassesConfig
 from models.phrases import PHRASE_MODELS, load_phrase_model
 from models.ranking import LOSSES, RankingConfig, warms_up
 from models.registry import load_model, model_names
-from pipeline.dataset import READERS
-from pipeline.dataset.params import CorpusConfig, ShapesConfig
+from pipeline.corpus.dataset import READERS
+from pipeline.corpus.params import CorpusConfig, ShapesConfig
+from pipeline.corpus.words.params import VocabularyConfig
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.params import (
     ALLOWED_NAME,
@@ -36,8 +38,8 @@ from pipeline.evaluation.params import (
     RerankConfig,
     ScoringConfig,
 )
+from pipeline.features.sentences.params import SentencesConfig
 from pipeline.phrases.params import PhrasesConfig
-from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.recipes import merge
 from pipeline.runtime.repeatable import set_threads
@@ -56,13 +58,11 @@ from pipeline.runtime.section import (
 )
 from pipeline.runtime.yaml_text import UNDO, plain_text, read_yaml
 from pipeline.search.params import SearchConfig
-from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import CommonTraining, SharedTraining, TrainingConfig
-from pipeline.words.params import VocabularyConfig
 
 if TYPE_CHECKING:  # for annotations alone: their libraries take seconds to load
     from models.base import Run
-    from pipeline.inputs.origin import Origin
+    from pipeline.features.origin import Origin
 
 NAMED = ("average_scores", "external", "rerank")  # their keys are names that the user chose
 # What a value must be, by pydantic's name for the error of another type.
@@ -202,7 +202,7 @@ class CommonParams(Section):
 
     def origins(self) -> dict[str, "Origin"]:
         """What files of features must say of themselves, by the section they are made with."""
-        from pipeline.inputs.origin import Origin
+        from pipeline.features.origin import Origin
 
         origins = self._image_origin(), self._region_origin(), self._sentence_origin()
         params = {"transformer": self.sentences.transformer.named()}
@@ -211,7 +211,7 @@ class CommonParams(Section):
 
     def _image_origin(self) -> "Origin":
         from models.backbone.params import provenance
-        from pipeline.inputs.origin import Origin
+        from pipeline.features.origin import Origin
 
         section, network = self.image_features, self.image_features.source == "network"
         params = provenance(section.model_dump(mode="json")) if network else {}
@@ -225,9 +225,10 @@ class CommonParams(Section):
         )
 
     def _region_origin(self) -> "Origin":
+        from pipeline.features.regions.file import used
+
         from models.backbone.params import provenance
-        from pipeline.inputs.origin import Origin
-        from pipeline.regions.file import used
+        from pipeline.features.origin import Origin
 
         section = self.regions
         params, unsaid = used(section.model_dump(mode="json")), {}
@@ -247,7 +248,7 @@ class CommonParams(Section):
         )
 
     def _sentence_origin(self) -> "Origin":
-        from pipeline.inputs.origin import Origin
+        from pipeline.features.origin import Origin
 
         section, name = self.sentences, self.sentences.encoding
         params: dict[str, Any] = {"encoding": name}

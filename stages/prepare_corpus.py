@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
+from pipeline.corpus.dataset.read import read_corpus
+from pipeline.corpus.dataset.source import Options
 from pipeline.corpus.scripts import describe_captions
 from pipeline.corpus.tables import SPLITS
-from pipeline.dataset.read import read_corpus
-from pipeline.dataset.source import Options
 from pipeline.runtime.errors import counted
 from pipeline.runtime.process import say
 from stages.common import command, paths

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from pipeline.corpus.dataset.source import Options
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
-from pipeline.dataset.source import Options
 from pipeline.phrases.read import read_phrases
 from pipeline.runtime.process import say
 from stages.common import command, paths

@@ -4,13 +4,13 @@ from pathlib import Path
 
 from models.attention.pictures import check_attention, open_attention
 from pipeline.evaluation.score_file import read_scores
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import has_boxes
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.data import Inputs
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.regions.boxes import has_boxes
 from pipeline.report.attention_pairs import record_attention
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
-from pipeline.storage.checkpoint import read_checkpoint
-from pipeline.storage.features import FeatureFile
 from stages.common import command, model_and_inputs, paths
 from stages.params import load_params
 

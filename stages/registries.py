@@ -2,28 +2,29 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
+from pipeline.features.regions.imports import REGION_FILES
+
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
 from models.ranking import LOSSES
 from models.registry import check_models
-from pipeline.dataset import POSITIVES, READERS
-from pipeline.embeddings.imports import IMPORTS
+from pipeline.corpus.dataset import POSITIVES, READERS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.metrics import FILES as METRIC_FILES
-from pipeline.regions.imports import REGION_FILES
+from pipeline.features.imports import IMPORTS
+from pipeline.features.sentences.encodings import ENCODINGS
 from pipeline.runtime.registry import Registry
-from pipeline.sentences.encodings import ENCODINGS
 from stages.params import CommonParams
 
 # By registry the file through which stages use it (one that cannot load it uses no entry), and the
 # section of params.yaml that chooses, None where that does not depend on the sections it reads.
 REGISTRIES: dict[Registry, tuple[str, str | None]] = {
     LOSSES: ("models/ranking.py", "loss"),
-    READERS: ("pipeline/dataset/__init__.py", "dataset"),
-    POSITIVES: ("pipeline/dataset/__init__.py", "dataset"),
-    IMPORTS: ("pipeline/embeddings/imports/__init__.py", None),
-    REGION_FILES: ("pipeline/regions/imports/__init__.py", "regions"),
-    ENCODINGS: ("pipeline/sentences/encodings/__init__.py", None),
+    READERS: ("pipeline/corpus/dataset/__init__.py", "dataset"),
+    POSITIVES: ("pipeline/corpus/dataset/__init__.py", "dataset"),
+    IMPORTS: ("pipeline/features/imports/__init__.py", None),
+    REGION_FILES: ("pipeline/features/regions/imports/__init__.py", "regions"),
+    ENCODINGS: ("pipeline/features/sentences/encodings/__init__.py", None),
     NETWORKS: ("models/backbone/networks/__init__.py", None),
     POOLINGS: ("models/backbone/poolings/__init__.py", None),
     CRITERIA: ("pipeline/evaluation/criteria/__init__.py", "inference"),

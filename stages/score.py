@@ -10,13 +10,13 @@ from models.registry import load_for_results
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.evaluation.correlation import correlate, sample_rows
 from pipeline.evaluation.score_file import SplitScores, write_scores
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.origin import check_origins
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.data import Inputs
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.origin import check_origins
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import setup_runtime
-from pipeline.storage.checkpoint import read_checkpoint
-from pipeline.storage.features import FeatureFile
 from stages.common import command, model_and_inputs, paths, sizes_line
 from stages.params import load_params
 

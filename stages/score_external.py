@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import click
+from threadpoolctl import threadpool_limits
 
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.external import Pairs, write_external
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import set_threads
 from stages.common import command, paths, sizes_line
 from stages.params import load_params
 
@@ -20,7 +20,7 @@ def main(name: str, images: Path, captions: Path, output: Path) -> None:
     """Put what the files that params.yaml names say in the order of the corpus."""
     params = load_params()
     config = params.external[name]
-    set_threads(params.runtime.threads)
+    threadpool_limits(params.runtime.threads)  # it decides the last bits of products
     corpus = Pairs(load_images(images), load_captions(captions))
     sizes = write_external(output, config.files, config.similarity, corpus)
     say(f"{name}: read {sizes_line(sizes)}")

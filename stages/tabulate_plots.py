@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.evaluation.comparison import of_models
+from pipeline.evaluation.comparison import files_of_models
 from pipeline.evaluation.rank_file import check_model, read_findings, read_query_ranks, read_ranks
 from pipeline.report.colours import numbers_of
 from pipeline.report.curve_files import read_curve
@@ -28,22 +28,26 @@ def main(
 ) -> None:
     """Write what `dvc plots show` draws of the models that dvc.yaml evaluates."""
     names = sorted(name for stage in EVALUATING for name in stage_items(stage))
-    ranked = of_models([ranks], names, ".h5")
-    epochs, recalls, densities, shares = [], [], [], []
-    for path in of_models([curves], names, ".tsv"):
+    ranked = files_of_models([ranks], names, ".h5")
+    epochs = []
+    for path in files_of_models([curves], names, ".tsv"):
         curve = read_curve(path)
         if curve and len(curve.epochs) > 1:
             epochs += training_rows(path.stem, curve)
+    recalls = []
+    densities = []
+    shares = []
     for path in ranked:
         check_model(path, read_ranks(path))
         findings = read_findings(path)
         recalls += recall_rows(path.stem, read_query_ranks(path, "naive"))
-        densities += separation_rows(path.stem, findings.separation) if findings.separation else []
+        if findings.separation:
+            densities += separation_rows(path.stem, findings.separation)
         shares += hub_rows(path.stem, findings.hubs["naive"])
-    tables = {training: epochs, recall: recalls, hubs: shares}
-    coloured_tables = {file: with_colours(rows, numbers_of(names)) for file, rows in tables.items()}
-    for file, rows in {**coloured_tables, separation: densities}.items():
-        write_text(file, as_tsv(rows))
+    numbers = numbers_of(names)
+    for file, rows in ((training, epochs), (recall, recalls), (hubs, shares)):
+        write_text(file, as_tsv(with_colours(rows, numbers)))
+    write_text(separation, as_tsv(densities))
     say(f"tabulated {', '.join(path.stem for path in ranked)}: draw them with dvc plots show")
 
 

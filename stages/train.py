@@ -8,12 +8,12 @@ import torch
 
 from models.base import Model, Run, train_model
 from models.registry import load_for_results
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.origin import check_origins
+from pipeline.features.checkpoint import Description, write_checkpoint
+from pipeline.features.data import Inputs
+from pipeline.features.origin import check_origins
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
-from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
 from pipeline.training.launch import of_several
 from pipeline.training.process_group import ProcessGroup, process_group

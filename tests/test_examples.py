@@ -10,11 +10,11 @@ import pytest
 from clone import ROOT
 from scene_reading import RAW, facts, fits, is_true, parse
 
-from pipeline.dataset.source import Options
+from pipeline.corpus.dataset.source import Options
+from pipeline.corpus.readers.shapes import scenes_of, spoken, world_of
+from pipeline.corpus.readers.shapes.drawing import box
+from pipeline.corpus.readers.shapes.mentions import plain
 from pipeline.phrases.boxes import overlaps
-from pipeline.readers.shapes import scenes_of, spoken, world_of
-from pipeline.readers.shapes.drawing import box
-from pipeline.readers.shapes.mentions import plain
 from stages.params import load_params
 
 PLACES = [

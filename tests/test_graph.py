@@ -26,10 +26,10 @@ from warm_python import warm_python
 
 from models.ranking import LOSSES
 from pipeline.evaluation.score_file import read_scores
+from pipeline.features.checkpoint import read_checkpoint, write_checkpoint
 from pipeline.runtime.graph import stage_options
 from pipeline.runtime.recipes import parse_settings, with_recipe
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
 from stages.params import find_problems
 from stages.score import main as score_stage
 from vse_workbench.commands import vse
@@ -402,10 +402,16 @@ EVALUATED = stages_of(MODELS, "evaluate") | {f"evaluate_average@{AVERAGE}", *RER
 # the stages that DVC then runs again; those behind them follow where their outputs change.
 STYLE = "pipeline/report/templates/style.css"
 EDITS = {
-    "a comment": ("pipeline/storage/hdf5.py", "", "\n# of a reader\n", set()),
+    "a comment": ("pipeline/features/hdf5.py", "", "\n# of a reader\n", set()),
     "a docstring": ("models/two_branch.py", '"""', '"""New: ', set()),
-    "an error": ("pipeline/storage/weights.py", "}: no such {", "}: there is no {", set()),
+    "an error": ("pipeline/features/weights.py", "}: no such {", "}: there is no {", set()),
     "a style": (STYLE, "", "\np {}\n", {"compare", "tabulate_plots"}),
+    "a method for pictures": (
+        "models/scan.py",
+        "        own = by_words[",
+        "        edited = True\n        own = by_words[",
+        {"record_attention@scan"},
+    ),
     "a page of the server": ("vse_workbench/server/static/style.css", "", "\np {}\n", set()),
 }
 LOSS = stages_of(MODELS, "train") | stages_of(PHRASE_MODELS, "train_phrases")
@@ -413,16 +419,16 @@ OF_CODE = {
     "stages/common.py": set(),  # how stages are run
     "models/losses/infonce.py": set(),  # a loss that is not chosen
     "models/losses/sum_margin.py": LOSS,
-    "models/vse/network.py": stages_of(["vse"], "train", "score"),
-    "models/vse/queries.py": set(),  # of search
+    "models/vse.py": stages_of(["vse"], "train", "score"),
+    "vse_workbench/search/embedder.py": set(),  # of queries
     "models/cca.py": stages_of(["cca"], "train", "score")
     | stages_of(["phrase_cca"], *PHRASE_STAGES),
-    "pipeline/readers/coco_captions.py": set(),  # a reader that is not chosen
-    "pipeline/readers/shapes/scenes.py": {"prepare_corpus", "prepare_phrases"},
+    "pipeline/corpus/readers/coco_captions.py": set(),  # a reader that is not chosen
+    "pipeline/corpus/readers/shapes/scenes.py": {"prepare_corpus", "prepare_phrases"},
     "pipeline/evaluation/criteria/inverted_softmax.py": EVALUATED,
     "pipeline/evaluation/external.py": set(),
-    "pipeline/evaluation/separation.py": EVALUATED,
-    "pipeline/statistics/kmeans.py": {"cluster_pseudo_classes"},
+    "pipeline/evaluation/findings.py": EVALUATED | LAST,
+    "pipeline/features/statistics/kmeans.py": {"cluster_pseudo_classes"},
     "pipeline/report/page.py": {"compare"},
     "vse_workbench/search/searcher.py": set(),
 }
@@ -430,7 +436,11 @@ EDITS |= {file: (file, "", CODE, stages) for file, stages in OF_CODE.items()}
 # New files as copies of others, with words replaced.
 NEW = {
     "a loss": ("models/losses/mine.py", "models/losses/max_margin.py", set()),
-    "a reader": ("pipeline/readers/mine.py", "pipeline/readers/karpathy_json.py", set()),
+    "a reader": (
+        "pipeline/corpus/readers/mine.py",
+        "pipeline/corpus/readers/karpathy_json.py",
+        set(),
+    ),
     "a metric": (
         "pipeline/evaluation/metrics/mine.py",
         "pipeline/evaluation/metrics/precision_at_r.py",

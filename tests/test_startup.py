@@ -2,7 +2,7 @@
 
 Measured on one core: torch 1.4 s, torchvision 1.5 s more, timm 2.0 more, sklearn 1.0, gensim 0.9,
 matplotlib 0.4.
-Rankings and criteria count in torch: evaluate needs it, and what reads its files does not.
+Rankings and criteria need none of these; torch multiplies embeddings where no scores were kept.
 """
 
 import json
@@ -23,9 +23,7 @@ TORCH, IMAGES = "torch", "torch,torchvision"
 # for it, inside functions.
 STAGES = {
     "compare": "matplotlib",
-    "evaluate": TORCH,
     "evaluate_phrases": TORCH,
-    "evaluate_reranked": TORCH,
     "extract_image_features": IMAGES,
     "extract_proposals": IMAGES,
     "extract_region_features": IMAGES,
@@ -41,8 +39,6 @@ COMMANDS = {
     "export_image_network": IMAGES,
     "export_model": IMAGES,
     "export_regions": TORCH,
-    "export_run": TORCH,
-    "import_scores": TORCH,
     "localise": IMAGES,
     "search": IMAGES,
     "serve": IMAGES,

@@ -37,12 +37,12 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from pipeline.evaluation.revisions import load_scores as load_scores
     from pipeline.evaluation.score_file import SplitScores as SplitScores
     from pipeline.evaluation.score_file import write_scores as write_scores
+    from pipeline.features.feature_file import FeatureFile as FeatureFile
+    from pipeline.features.feature_file import write_features as write_features
+    from pipeline.features.sentences.fisher import FisherVector as FisherVector
+    from pipeline.features.sentences.mixtures import Mixture as Mixture
+    from pipeline.features.sentences.mixtures import fit_mixture as fit_mixture
     from pipeline.runtime.errors import WorkbenchError as WorkbenchError
-    from pipeline.sentences.fisher import FisherVector as FisherVector
-    from pipeline.sentences.mixtures import Mixture as Mixture
-    from pipeline.sentences.mixtures import fit_mixture as fit_mixture
-    from pipeline.storage.features import FeatureFile as FeatureFile
-    from pipeline.storage.features import write_features as write_features
     from vse_workbench.export.embedder import Embedder as Embedder
     from vse_workbench.search.searcher import Answer as Answer
     from vse_workbench.search.searcher import Question as Question

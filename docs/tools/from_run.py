@@ -25,11 +25,11 @@ from scene_reading import is_true  # noqa: E402
 from models.attention.pictures import open_attention  # noqa: E402
 from pipeline.corpus.images import open_rgb  # noqa: E402
 from pipeline.evaluation.comparison import NAIVE, Result, interval_text, read_results, shown  # noqa: E402
-from pipeline.inputs.files import Inputs  # noqa: E402
+from pipeline.features.checkpoint import read_checkpoint  # noqa: E402
+from pipeline.features.data import Inputs  # noqa: E402
 from pipeline.report.attention import draw_heatmap  # noqa: E402
 from pipeline.runtime.graph import stage_items, stage_paths  # noqa: E402
 from pipeline.runtime.repeatable import pick_device  # noqa: E402
-from pipeline.storage.checkpoint import read_checkpoint  # noqa: E402
 from vse_workbench.search.searcher import Question, Searcher  # noqa: E402
 
 MODEL = "scan"

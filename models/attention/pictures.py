@@ -3,10 +3,10 @@
 import torch
 
 from models.registry import load_model, models_that
-from pipeline.inputs.files import Inputs
+from pipeline.features.checkpoint import Checkpoint
+from pipeline.features.data import Inputs
 from pipeline.report.attention_reader import AttentionReader
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.checkpoint import Checkpoint
 
 
 def check_attention(name: str) -> None:

@@ -45,14 +45,14 @@ from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batches
 from pipeline.corpus.tables import images_digest
+from pipeline.features.feature_file import FeatureFile, FeatureWriter
+from pipeline.features.layout import Array, Attributes, Datasets, checked
+from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import Progress
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
-from pipeline.storage.features import FeatureFile, FeatureWriter
-from pipeline.storage.layout import Array, Attributes, Datasets, checked
-from pipeline.storage.shards import FeatureJob
 
 Forward = Callable[[Tensor], Tensor]  # images (B, 3, S, S) float32 to (B, ...) float32
 MakeArrays = Callable[[Rows, npt.NDArray[np.float32]], dict[str, Array]]

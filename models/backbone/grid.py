@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.params import RegionsConfig
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
@@ -30,12 +32,10 @@ from models.backbone.params import provenance
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.loading import Rows
-from pipeline.regions.file import ImageRegions, described, packed, region_datasets
-from pipeline.regions.params import RegionsConfig
+from pipeline.features.layout import Array
+from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import RuntimeConfig
-from pipeline.storage.layout import Array
-from pipeline.storage.shards import FeatureJob
 
 Boxes = npt.NDArray[np.float32]
 

@@ -32,11 +32,10 @@ from models.backbone.preprocessing import Preprocessing, check_aspects, preproce
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.loading import ImageFiles
 from pipeline.corpus.tables import load_images
-from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, ImageVectors
-from pipeline.inputs.files import Inputs
+from pipeline.features.checkpoint import Checkpoint
+from pipeline.features.data import MEMORY_BUDGET, ImageRows, ImageVectors, Inputs
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
-from pipeline.storage.checkpoint import Checkpoint
-from pipeline.storage.features import FeatureFile
 from pipeline.training.process_group import ProcessGroup
 
 Pixels = npt.NDArray[np.uint8]

@@ -24,8 +24,8 @@ from models.backbone.networks import NETWORKS
 from models.backbone.params import UNNAMED, ImageNetworkConfig
 from models.backbone.poolings import POOLINGS
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
+from pipeline.features.weights import damaged, read_weights, write_weights
 from pipeline.runtime.errors import WorkbenchError, first_line, listing
-from pipeline.storage.weights import damaged, read_weights, write_weights
 
 KIND = "image network"  # what a file of one is called in messages and metadata
 NO_NETWORK: dict[str, Any] = {"source": "file"}  # settings of features that were made elsewhere

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.params import RegionsConfig
 from torch import Tensor
 
 from models.backbone.extraction import describe_machine, fill
@@ -20,13 +22,11 @@ from models.backbone.network import weights_digest
 from models.backbone.preprocessing import PictureBatch
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
-from pipeline.regions.file import ImageRegions, described, packed, region_datasets
-from pipeline.regions.params import RegionsConfig
+from pipeline.features.layout import Array
+from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
-from pipeline.storage.layout import Array
-from pipeline.storage.shards import FeatureJob
 
 Detect = Callable[[Sequence[Tensor]], Sequence[RegionOutput]]  # of uint8 images (3, H, W)
 Select = Callable[[RegionOutput], Tensor]  # to the rows (K,) that are kept, best first

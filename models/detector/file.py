@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from pipeline.features.weights import KEY, damaged, read_weights, write_weights
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.storage.weights import KEY, damaged, read_weights, write_weights
 
 MARK = "detector"  # key of the metadata that tells these files from other weights of ours
 SCHEMA_VERSION = 1

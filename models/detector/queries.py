@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from pipeline.features.regions.file import packed
+from pipeline.features.regions.params import GridNetworkConfig, RegionsConfig
 from pydantic import ValidationError
 
 from models.backbone.network import weights_digest
 from models.detector.extraction import regions_of, select
 from models.detector.weights import load_detector
 from pipeline.corpus.images import check_aspect
-from pipeline.inputs.data import relative_positions
-from pipeline.inputs.split import Regions
-from pipeline.regions.file import packed
-from pipeline.regions.params import GridNetworkConfig, RegionsConfig
+from pipeline.features.data import relative_positions
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.layout import checked
+from pipeline.features.split import Regions
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
-from pipeline.storage.features import FeatureFile
-from pipeline.storage.layout import checked
 
 # Keys of the section regions that a file of detected regions leaves out, with any value.
 NO_GRID = {"grid": (1, 1), "network": GridNetworkConfig(weights="random")}

@@ -15,8 +15,8 @@ from models.backbone.network import BackboneError, load_strict
 from models.detector.c4_weights import sizes_of, to_c4
 from models.detector.file import DetectorDescription, read_detector
 from models.detector.fpn import PUBLISHED, build_detector, current_names
+from pipeline.features.weights import damaged
 from pipeline.runtime.errors import first_line
-from pipeline.storage.weights import damaged
 
 CLASSES = "roi_heads.box_predictor.cls_score.weight"
 

@@ -34,10 +34,9 @@ from models.base import (
 from models.dp_rnn.tower import OrientedTower, Side
 from models.ranking import warms_up
 from pipeline.evaluation.score_file import SplitScores
-from pipeline.inputs.data import CaptionWords, ImageRegions, RetrievalData
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import require_boxes
-from pipeline.inputs.split import Batch, PairBatches, Regions, Split, Words, to_device
+from pipeline.features.data import CaptionWords, ImageRegions, Inputs, RetrievalData
+from pipeline.features.regions.boxes import require_boxes
+from pipeline.features.split import Batch, PairBatches, Regions, Split, Words, to_device
 from pipeline.runtime.section import (
     Count,
     Natural,

@@ -22,7 +22,7 @@ from models.dp_rnn.recurrent import (
     random_order,
 )
 from models.layers.linear import at_least_float32
-from pipeline.inputs.split import Regions, Words
+from pipeline.features.split import Regions, Words
 
 
 class Side(NamedTuple):

@@ -21,7 +21,7 @@ from pipeline.runtime.section import Count, Section
 if TYPE_CHECKING:
     import pandas as pd
 
-# How clusters are found: arguments of pipeline.statistics.kmeans.kmeans.
+# How clusters are found: arguments of pipeline.features.statistics.kmeans.kmeans.
 KMEANS: dict[str, Any] = {"initialisation": "kmeans++", "iterations": 50, "tolerance": 0.0001}
 
 Attributes = Mapping[str, str | int | float]
@@ -91,7 +91,7 @@ def write_pseudo_classes(path: Path | str, found: PseudoClasses, attributes: Att
         found: The classes.
         attributes: What the file was made from, beside those of `found`.
     """
-    from pipeline.storage.groups import write_groups
+    from pipeline.features.groups import write_groups
 
     rows: dict[str, np.ndarray | Sequence[str]] = {"sizes": found.sizes}
     groups: dict[str, dict[str, np.ndarray | Sequence[str]]] = {
@@ -106,7 +106,7 @@ def write_pseudo_classes(path: Path | str, found: PseudoClasses, attributes: Att
 
 def read_pseudo_classes(path: Path | str) -> PseudoClasses:
     """Read what `write_pseudo_classes` wrote; WorkbenchError when it is damaged."""
-    from pipeline.storage.groups import GroupFile
+    from pipeline.features.groups import GroupFile
 
     file = GroupFile(path)
     is_clustered = "centres" in file.names("classes")

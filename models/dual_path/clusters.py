@@ -5,9 +5,9 @@ import pandas as pd
 import torch
 
 from models.dual_path.classes import KMEANS, PseudoClasses
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.statistics.kmeans import count_distinct, kmeans
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.statistics.kmeans import count_distinct, kmeans
-from pipeline.storage.features import FeatureFile
 
 
 def cluster_classes(

@@ -24,9 +24,8 @@ from models.dual_path.instance import InstanceLoss
 from models.dual_path.text import CaptionSlots, SlotRows, TextCNN
 from models.layers.linear import Standardise
 from models.layers.pixels import SeesPixels
-from pipeline.inputs.data import RetrievalData
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.split import Batch, Split, prefetch
+from pipeline.features.data import Inputs, RetrievalData
+from pipeline.features.split import Batch, Split, prefetch
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
 from pipeline.runtime.section import (

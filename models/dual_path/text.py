@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.data import CaptionWords
+from pipeline.features.data import CaptionWords
 from pipeline.runtime.errors import WorkbenchError, listing
 
 # blocks per stage and how much wider a block's output is than its width (He et al. 2016, table 1)

@@ -16,13 +16,12 @@ from torch import Tensor
 
 from models.base import Model, evaluating, in_blocks
 from models.two_branch import draw_of_each
-from pipeline.inputs.data import MEMORY_BUDGET, ImageRows, SentenceVectors, open_vectors
-from pipeline.inputs.files import Inputs
+from pipeline.features.checkpoint import feature_identity
+from pipeline.features.data import MEMORY_BUDGET, ImageRows, Inputs, SentenceVectors, open_vectors
+from pipeline.features.feature_file import FeatureFile
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import Searched, first_ranks, recalls, search_of
 from pipeline.phrases.tables import distinct_regions, load_phrases
-from pipeline.storage.checkpoint import feature_identity
-from pipeline.storage.features import FeatureFile
 from pipeline.training.trainer import Validation
 
 # Boxes of a phrase that models learn from, drawn where it has more (Wang et al. 2016).

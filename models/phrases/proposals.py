@@ -36,12 +36,12 @@ from models.detector.fpn import FPNDetector, alike, ratios
 from models.detector.weights import load_detector
 from pipeline.corpus.loading import ImageFiles, decode_ahead, whole_batches
 from pipeline.corpus.tables import images_digest
+from pipeline.features.feature_file import FeatureWriter
 from pipeline.phrases.boxes import rows_of_images
 from pipeline.phrases.params import BoxFeaturesConfig, BoxNetworkConfig, PhrasesConfig
 from pipeline.phrases.tables import DistinctRegions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
-from pipeline.storage.features import FeatureWriter
 
 CELLS = 7  # along each side of a pooled box
 SAMPLES = 2  # points along each side of a cell

@@ -11,13 +11,13 @@ from PIL import Image
 from models.phrases import load_phrase_model
 from models.phrases.data import PhraseData, PhraseFiles
 from models.phrases.proposals import BoxSources, as_tensors, describer, detector_views
-from pipeline.inputs.data import encode_query
-from pipeline.inputs.split import to_device
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.data import encode_query
+from pipeline.features.layout import checked
+from pipeline.features.split import to_device
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.runtime.process import say
-from pipeline.storage.checkpoint import read_checkpoint
-from pipeline.storage.layout import checked
 
 
 class Localised(NamedTuple):
@@ -68,7 +68,9 @@ def localise(
     trained = read_checkpoint(files["checkpoint"], name)
     trained.require(data.identity)
     model = load_phrase_model(name).from_checkpoint(trained, name).to(device)
-    from pipeline.sentences.encoder import encoder_of  # scikit-learn takes a second to load
+    from pipeline.features.sentences.encoder import (
+        encoder_of,  # scikit-learn takes a second to load
+    )
 
     data.captions.encoder = encoder_of(data.captions.file, files["encoder"], wordnet)
     caption = encode_query(data.captions, words, say)

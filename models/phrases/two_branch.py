@@ -36,12 +36,12 @@ from models.two_branch import (
     draw_of_each,
     structure_loss,
 )
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.hdf5 import mapped
 from pipeline.phrases.boxes import overlaps, rows_of_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.runtime.section import Count, Natural, Positive, Section, Share
-from pipeline.storage.features import FeatureFile
-from pipeline.storage.hdf5 import mapped
 from pipeline.training.params import TrainingConfig
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.trainer import Loss, Phase, Validation

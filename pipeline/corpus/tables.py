@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.arrays.file import damage_named
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, damage_named
 from pipeline.runtime.files import write_bytes, write_text
 
 SPLITS = ("train", "val", "test")

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import FeatureFile
 
 SCHEMA_VERSION = 1
 RESERVED = ("<pad>", "<unk>", "<start>", "<end>")

@@ -39,17 +39,33 @@ def read_experiments(text: str) -> pd.DataFrame:
 def tabulate(
     experiments: pd.DataFrame, model: str, criteria: Sequence[str], by: Sequence[str]
 ) -> list[list[str]]:
-    """The parameters `by`, the number of runs, mean and deviation (n - 1), by criterion; last, seed
-    by seed (runs of one seed share its features), the difference of rsum from the first row."""
+    """What the settings of experiments reach, over their seeds.
+
+    Args:
+        experiments: as `read_experiments` gives.
+        model: whose figures are shown.
+        criteria: under which they are shown, a row each.
+        by: keys of params.yaml in which the settings differ.
+
+    Returns:
+        A head, and for each setting and criterion a row with the values of `by`, the number of
+        runs, mean and deviation (n - 1) of each figure, and last, seed by seed (runs of one seed
+        share its features), the difference of rsum from the first row.
+
+    Raises:
+        WorkbenchError: a column or figure that is missing, and two runs of one setting and seed.
+    """
     columns = {criterion: _columns(experiments, model, criterion) for criterion in criteria}
     every = list(chain.from_iterable(columns.values()))
-    if missing := [name for name in (*every, *by) if name not in experiments]:
+    missing = [name for name in (*every, *by) if name not in experiments]
+    if missing:
         raise WorkbenchError(
             f"the experiments have no column {listing(missing, 3)}",
             "check --model and --criterion, and that --by names keys of params.yaml",
         )
     figures = experiments[every].apply(pd.to_numeric, errors="coerce")
-    if len(without := experiments["Experiment"][figures.isna().any(axis=1)]):
+    without = experiments["Experiment"][figures.isna().any(axis=1)]
+    if len(without):
         raise WorkbenchError(f"experiments without figures of {model}: {listing(without)}")
     several = ["criterion"] if len(columns) > 1 else []
     named = [*(name.split(".")[-1] for name in by), *several]
@@ -74,7 +90,11 @@ def tabulate(
 
 def _columns(experiments: pd.DataFrame, model: str, criterion: str) -> list[str]:
     endings = [f"/{model}.json:{criterion}.{figure}" for figure in FIGURES]
-    return [next((c for c in map(str, experiments) if c.endswith(end)), end[1:]) for end in endings]
+    columns = list(map(str, experiments))
+    return [
+        next((column for column in columns if column.endswith(ending)), ending[1:])
+        for ending in endings
+    ]
 
 
 def _spread(values: pd.Series) -> str:

@@ -82,7 +82,8 @@ def assignment(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # Equal solutions are chosen by place, and corpora list images and captions in the same order:
     # unshuffled, a model whose scores are all equal would get its true pairs.
     random = np.random.default_rng(0)
-    rows, columns = random.permutation(images), random.permutation(captions)
+    rows = random.permutation(images)
+    columns = random.permutation(captions)
     shuffled = scores[np.ix_(rows, columns)]
     if images > captions:
         row, column = linear_sum_assignment(np.repeat(shuffled, copies, axis=1), maximize=True)

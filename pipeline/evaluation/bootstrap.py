@@ -27,11 +27,17 @@ CELLS = 1 << 22  # weights held at once: 32 MB of float64
 
 @dataclass(frozen=True, eq=False)
 class MeasuredFold:
-    """What N image and M caption queries of one fold reach, and their group numbers from 0."""
+    """What N image and M caption queries of one fold reach.
+
+    Attributes:
+        measured: by direction.
+        images: (N,) int64 group numbers from 0.
+        captions: (M,) int64 group numbers from 0.
+    """
 
     measured: Mapping[Direction, Measured]
-    images: np.ndarray  # (N,) int64
-    captions: np.ndarray  # (M,) int64
+    images: np.ndarray
+    captions: np.ndarray
 
 
 def summarised(
@@ -42,15 +48,29 @@ def summarised(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[Direction, Measured]]]:
-    """By criterion: figures averaged over folds, their intervals, and what each query reaches.
-    rows: numbers (Q,) of all folds' queries in the split. No intervals without resamples."""
-    figures, intervals, measured = {}, {}, {}
+    """Figures averaged over folds, their intervals, and what each query reaches.
+
+    Args:
+        found: by criterion, what the queries of each fold reach.
+        rows: by direction (Q,) numbers of all folds' queries in the split, fold by fold.
+        resamples: bootstrap draws, 0 for no intervals.
+        confidence: share of the draws inside an interval, between 0 and 1.
+        seed: of the draws.
+        metrics: that figures are wanted of, None for all but the extended.
+
+    Returns:
+        By criterion, figures as `figures.summarise`, intervals [low, high] of these (empty without
+        resamples), and what the queries reach in the order of the split.
+    """
+    figures = {}
+    intervals = {}
+    measured = {}
     for name, folds in found.items():
         by_fold = [summarise(fold.measured, metrics) for fold in folds]
         figures[name] = rounded(average(by_fold))
         if resamples:
-            limits = bootstrap_intervals(folds, resamples, confidence, seed, metrics)
-            intervals[name] = rounded(limits)
+            drawn = bootstrap_intervals(folds, resamples, confidence, seed, metrics)
+            intervals[name] = rounded(drawn)
         measured[name] = {
             way: concatenated([fold.measured[way] for fold in folds]).of(np.argsort(rows[way]))
             for way in DIRECTIONS
@@ -65,7 +85,18 @@ def bootstrap_intervals(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> dict[str, Any]:
-    """[low, high] of every figure; rsum is summed draw by draw, as the recalls vary together."""
+    """An interval of every figure; rsum is summed draw by draw, as the recalls vary together.
+
+    Args:
+        folds: what their queries reach.
+        resamples: bootstrap draws, from 1.
+        confidence: share of the draws inside an interval, between 0 and 1.
+        seed: of the draws.
+        metrics: that figures are wanted of, None for all but the extended.
+
+    Returns:
+        As `figures.summarise`, with [low, high] for every figure.
+    """
     low, high = limits(resampled(folds, resamples, seed, metrics), confidence)
     return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)], metrics)
 
@@ -76,8 +107,19 @@ def resampled(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> np.ndarray:
-    """Every draw's figures, means over the folds: (columns, resamples), as `figures.columns_of`.
-    The draws depend on groups and seed alone: two runs of the same queries are drawn alike."""
+    """Every draw's figures, means over the folds.
+
+    The draws depend on groups and seed alone: two runs of the same queries are drawn alike.
+
+    Args:
+        folds: what their queries reach.
+        resamples: bootstrap draws, from 1.
+        seed: of the draws.
+        metrics: that figures are wanted of, None for all but the extended.
+
+    Returns:
+        (F, resamples), a row for each of `figures.columns_of`.
+    """
     random = np.random.default_rng(seed)
     rows = metrics or plain_rows()
     drawn = [_draws(fold, resamples, random, rows) for fold in folds]
@@ -85,7 +127,15 @@ def resampled(
 
 
 def limits(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper end, (F,) each, of the middle `confidence` of draws (F, resamples)."""
+    """Percentile intervals.
+
+    Args:
+        drawn: (F, resamples) what each draw gives.
+        confidence: share of the draws inside an interval, between 0 and 1.
+
+    Returns:
+        Lower and upper ends, (F,) each, of the middle `confidence` of the draws.
+    """
     tail = 50.0 * (1.0 - confidence)
     low, high = np.percentile(drawn, [tail, 100.0 - tail], axis=1)
     return low, high
@@ -115,7 +165,8 @@ def _weights(
     group has queries. A draw without any query of a direction has no figure: it is drawn anew."""
     groups = len(asking[0])
     partial = [flags for flags in asking if not flags.all()]
-    weights, lacks = np.empty((resamples, groups)), np.ones(resamples, bool)
+    weights = np.empty((resamples, groups))
+    lacks = np.ones(resamples, bool)
     while lacks.any():
         drawn = random.integers(groups, size=(int(lacks.sum()), groups))
         cells = drawn + groups * np.arange(len(drawn))[:, None]

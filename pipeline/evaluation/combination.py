@@ -22,9 +22,9 @@ from pipeline.evaluation.score_file import (
     write_scores,
 )
 from pipeline.evaluation.scores import Reranked, cuts, temporary_matrix
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
-from pipeline.storage.groups import GroupFile
 
 SAME_SPLITS = "average scores of one corpus: score all members on the one that is there now"
 UNSCALED = (0.0, 1.0)  # mean and deviation of scores that stay as they are

@@ -11,9 +11,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipeline.evaluation.figures import RECALLS, Column, columns_of
 from pipeline.evaluation.rank_file import (
     COLUMNS,
+    EVALUATE_AGAIN,
     EXTENDED,
     RankRecord,
     check_metrics,
@@ -24,48 +27,90 @@ from pipeline.evaluation.rank_file import (
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import read_json
 
+NAIVE = "naive"
+# of a metrics file no criteria; the first five are fields of Result
+ABOUT = ("shortlist", "test_images", "extended", "external", "rerank", "protocol", "features")
+OPTIONAL = ABOUT[:5]
+# Only the page shows these, so that the table fits a terminal; a metric of your own is shown.
+HIDDEN = ("medr", "meanr", "mapr")
+# of extended positives, of all that metrics files have
+SHOWN_EXTENDED = ("r1", "mapr", "rprecision", "ndcg", "rsum")
+PLAIN_KEYS = frozenset(column.keys for column in COLUMNS)
+APART = "Transductive, with all test queries at once: compare these only with each other"
+BEHIND = (
+    "Behind: how far rsum is below that of the first model, and the interval of this difference "
+    "by a paired bootstrap; one that holds 0 is within noise."
+)
+DISTANCES = (
+    "Are these distances? Larger scores must be better: change the sign of distances. Equal scores "
+    "count against a model."
+)
+
 
 def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, ...]:
-    """Metrics files, folders replaced by their files; WorkbenchError for those of other models."""
+    """Metrics files, folders replaced by their files.
+
+    Args:
+        paths: files, and folders that hold them.
+        models: names of all that dvc.yaml evaluates.
+
+    Raises:
+        WorkbenchError: a folder with a file of another name.
+    """
     inside = [file for path in paths if path.is_dir() for file in sorted(path.glob("*.json"))]
-    if strangers := [str(file) for file in inside if file.stem not in models]:
+    strangers = [str(file) for file in inside if file.stem not in models]
+    if strangers:
         raise WorkbenchError(
             f"{listing(strangers)}: dvc.yaml evaluates {listing(models, 100)} alone",
             "delete what is left of a model or an average that is no more, or bring it back: "
             "dvc.yaml lists models, params.yaml averages",
         )
-    return of_models(paths, models, ".json")
+    return files_of_models(paths, models, ".json")
 
 
-def of_models(paths: Sequence[Path], models: Sequence[str], ending: str) -> tuple[Path, ...]:
-    """Files of models: those named, and of each folder the files <model><ending> that there are."""
+def files_of_models(paths: Sequence[Path], models: Sequence[str], ending: str) -> tuple[Path, ...]:
+    """Files that are named, and of folders the files of models that there are.
+
+    Args:
+        paths: files, and folders that hold them.
+        models: names, in the order of the files.
+        ending: of a file's name behind that of its model, such as ".h5".
+    """
     files: list[Path] = []
     for path in paths:
-        beside = [path / f"{model}{ending}" for model in models]
-        files += [file for file in beside if file.is_file()] if path.is_dir() else [path]
+        if path.is_dir():
+            beside = [path / f"{model}{ending}" for model in models]
+            files += [file for file in beside if file.is_file()]
+        else:
+            files.append(path)
     return tuple(files)
-
-
-NAIVE = "naive"
-# of a metrics file no criteria; the first five are fields of Result
-SAID = ("shortlist", "test_images", "extended", "external", "rerank", "protocol", "features")
-REMEDY = "write it again with: dvc repro evaluate"
 
 
 @dataclass(frozen=True)
 class Result:
+    """What evaluation wrote of one model.
+
+    Attributes:
+        name: of the model.
+        criteria: criterion -> figures, naive first.
+        record: what its rank file says.
+        ranks: path of its rank file.
+        shortlist: images per caption that had a full score, None where all had.
+        test_images: of which the evaluated images are the first, None where they are all.
+        extended: what the metrics file has of extended positives, None without.
+        external: whether another program made the scores.
+        rerank: of two models one after the other: first, second, top, and by direction the
+            percentage of all pairs that the second scores; None for others.
+    """
+
     name: str
-    criteria: dict[str, dict[str, Any]]  # criterion -> figures, naive first
+    criteria: dict[str, dict[str, Any]]
     record: RankRecord
     ranks: Path
-    shortlist: int | None = None  # images per caption that had a full score, None where all had
-    # of which the evaluated images are the first, None where they are all
+    shortlist: int | None = None
     test_images: int | None = None
-    # what the metrics file has of extended positives, None without
     extended: dict[str, Any] | None = None
-    external: bool = False  # whether another program made the scores
-    # of two models one after the other: first, second, top, and by direction the percentage of all
-    # pairs that the second scores; None for others
+    external: bool = False
     rerank: dict[str, Any] | None = None
 
     @property
@@ -75,18 +120,28 @@ class Result:
 
 
 def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]:
-    """Metrics files and the rank file of the same stem each, all of the same queries."""
+    """Metrics files and the rank file of the same stem each, all of the same queries.
+
+    Args:
+        metrics: the metrics files.
+        ranks: the rank files, in any order.
+
+    Raises:
+        WorkbenchError: a file without its partner, or not written with it, files of other kinds,
+            and results that cannot be compared.
+    """
     partners = {path.stem: path for path in ranks}
     results: list[Result] = []
     for path in metrics:
         if path.stem not in partners:
             raise WorkbenchError(f"{path}: no rank file named {path.stem}.h5 among --ranks")
         partner = partners.pop(path.stem)
-        content, record = read_metrics(path), read_ranks(partner)
+        content = read_metrics(path)
+        record = read_ranks(partner)
         check_model(partner, record)
         check_metrics(path, content, partner, record.metrics_sha256)
-        said = {name: content[name] for name in SAID[:5] if name in content}
-        results.append(Result(path.stem, _criteria(content), record, partner, **said))
+        about = {name: content[name] for name in OPTIONAL if name in content}
+        results.append(Result(path.stem, _criteria(content), record, partner, **about))
     if partners:
         raise WorkbenchError(f"rank files without a metrics file: {', '.join(sorted(partners))}")
     _check_comparable(results)
@@ -96,8 +151,9 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
 def read_metrics(path: Path) -> dict[str, Any]:
     """The content of a metrics file; WorkbenchError naming the first figure that is missing."""
     if not path.is_file():
-        raise WorkbenchError(f"{path}: no such file", REMEDY)
-    content, where = read_json(path), NAIVE
+        raise WorkbenchError(f"{path}: no such file", EVALUATE_AGAIN)
+    content = read_json(path)
+    where = NAIVE
     try:
         columns = columns_in(content[NAIVE])
         for name, part in _criteria(content).items():
@@ -105,12 +161,13 @@ def read_metrics(path: Path) -> dict[str, Any]:
                 where = ".".join([name, *column.keys])
                 column.of(part)
     except (LookupError, TypeError, AttributeError):
-        raise WorkbenchError(f"{path}: not a metrics file: {where} is missing", REMEDY) from None
+        message = f"{path}: not a metrics file: {where} is missing"
+        raise WorkbenchError(message, EVALUATE_AGAIN) from None
     return dict(content)
 
 
 def _criteria(content: Mapping[str, Any]) -> dict[str, Any]:
-    others = {name: part for name, part in content.items() if name not in (NAIVE, *SAID)}
+    others = {name: part for name, part in content.items() if name not in (NAIVE, *ABOUT)}
     return {NAIVE: content[NAIVE], **others}
 
 
@@ -123,15 +180,17 @@ def _check_comparable(results: Sequence[Result]) -> None:
     ]
     for other in results[1:]:
         names = f"{first.name} and {other.name}"
-        for what, of, key in settings:
-            if (left := of(first)) != (right := of(other)):
+        for what, value_of, key in settings:
+            left = value_of(first)
+            right = value_of(other)
+            if left != right:
                 values = f": {left} and {right}" if isinstance(left, str) else ""
                 raise WorkbenchError(
                     f"{names} differ in {what}{values}",
                     f"evaluate both with the same {key}: dvc repro",
                 )
-        ids = [(result.record.image_ids, result.record.caption_ids) for result in (first, other)]
-        if ids[0] != ids[1]:
+        has_same_images = first.record.image_ids == other.record.image_ids
+        if not has_same_images or first.record.caption_ids != other.record.caption_ids:
             raise WorkbenchError(
                 f"{names} were evaluated on different images or captions",
                 "score both on the same corpus: dvc repro",
@@ -143,25 +202,21 @@ def _list_of(result: Result) -> tuple[Any, ...]:
     return tuple((result.extended or {}).get(key) for key in ("positives", "pairs", "queries"))
 
 
-# Only the page shows these, so that the table fits a terminal; a metric of your own is shown.
-HIDDEN = ("medr", "meanr", "mapr")
-APART = "Transductive, with all test queries at once: compare these only with each other"
-BEHIND = (
-    "Behind: how far rsum is below that of the first model, and the interval of this difference "
-    "by a paired bootstrap; one that holds 0 is within noise."
-)
-DISTANCES = (
-    "Are these distances? Larger scores must be better: change the sign of distances. Equal scores "
-    "count against a model."
-)
-
-
 @dataclass(frozen=True)
 class TableRow:
+    """What a model reaches under one criterion.
+
+    Attributes:
+        model: its name.
+        criterion: "naive" or another.
+        figures: as `figures.summarise`.
+        interval: [low, high] of rsum, None without resamples.
+    """
+
     model: str
     criterion: str
     figures: Mapping[str, Any]
-    interval: Sequence[float] | None  # [low, high] of rsum, None without resamples
+    interval: Sequence[float] | None
 
     @property
     def label(self) -> str:
@@ -187,39 +242,52 @@ def groups_of(results: Sequence[Result]) -> list[list[TableRow]]:
 
 def best_of(rows: Sequence[TableRow]) -> list[list[bool]]:
     """For each row and figure, whether none is better as printed; all False for a single row."""
-    signs = {c: 1 if c.better == "larger" else -1 for c in columns_in(rows[0].figures)}
-    table = [[s * float(shown(c.of(row.figures))) for c, s in signs.items()] for row in rows]
-    best, several = [max(values) for values in zip(*table, strict=True)], len(rows) > 1
-    return [[several and a == top for a, top in zip(row, best, strict=True)] for row in table]
+    columns = columns_in(rows[0].figures)
+    table = np.array([[float(shown(column.of(row.figures))) for column in columns] for row in rows])
+    signs = [1 if column.better == "larger" else -1 for column in columns]
+    signed = table * signs
+    is_best = (signed == signed.max(axis=0)) & (len(rows) > 1)
+    return [list(map(bool, row)) for row in is_best]
 
 
 def notes(results: Sequence[Result]) -> list[str]:
     """What must be known to read the table, a line each."""
-    rows, chance = rows_of(results), results[0].record.chance["rsum"]
+    rows = rows_of(results)
+    chance = results[0].record.chance["rsum"]
+    lines = []
     external = [result.name for result in results if result.external]
-    shortlists = [
-        f"{result.name}: {result.shortlist} of {result.images:,} images per caption "
-        f"were scored in full, all others were moved behind them{_held(result)}."
-        for result in results
-        if result.shortlist is not None and result.shortlist < result.images
-    ]
-    costs = [
-        f"{result.name}: {of['second']} orders the best {of['top']:,} of {of['first']} and scores "
-        f"{of['i2t']:.1f} % (image queries) and {of['t2i']:.1f} % (caption queries) of all pairs."
-        for result in results
-        if (of := result.rerank)
-    ]
-    judged = [(row, row.interval) for row in rows if row.interval]
-    worse = [row for row, (_, high) in judged if high < chance]
-    lost = [row.label for row, (low, high) in judged if low <= chance <= high]
-    programs = f"Scores of other programs, no ranking loss of ours: {', '.join(external)}."
-    said = [*([programs] if external else []), *shortlists, *costs]
+    if external:
+        lines.append(f"Scores of other programs, no ranking loss of ours: {', '.join(external)}.")
+    for result in results:
+        if result.shortlist is not None and result.shortlist < result.images:
+            lines.append(
+                f"{result.name}: {result.shortlist} of {result.images:,} images per caption "
+                f"were scored in full, all others were moved behind them{_held(result)}."
+            )
+    for result in results:
+        cost = result.rerank
+        if cost:
+            lines.append(
+                f"{result.name}: {cost['second']} orders the best {cost['top']:,} of "
+                f"{cost['first']} and scores {cost['i2t']:.1f} % (image queries) and "
+                f"{cost['t2i']:.1f} % (caption queries) of all pairs."
+            )
+    lost = []
+    worse = []
+    for row in rows:
+        if row.interval:
+            low, high = row.interval
+            if high < chance:
+                worse.append(row)
+            elif low <= chance:
+                lost.append(row.label)
     if lost:
-        said.append(f"Cannot be told from chance: {', '.join(lost)}.")
+        lines.append(f"Cannot be told from chance: {', '.join(lost)}.")
     if worse:
-        asked = f" {DISTANCES}" if any(row.model in external for row in worse) else ""
-        said.append(f"Worse than chance: {', '.join(row.label for row in worse)}.{asked}")
-    return said
+        question = f" {DISTANCES}" if any(row.model in external for row in worse) else ""
+        names = ", ".join(row.label for row in worse)
+        lines.append(f"Worse than chance: {names}.{question}")
+    return lines
 
 
 def _held(result: Result) -> str:
@@ -244,7 +312,12 @@ def described(
     results: Sequence[Result], dataset: str, behind: Mapping[str, Any] | None = None
 ) -> list[str]:
     """What was evaluated, what must be known to read the tables, and the tables, as markdown.
-    behind: what `standing.behind_first` found."""
+
+    Args:
+        results: of all models.
+        dataset: its name, for the text.
+        behind: as `standing.behind_first`; None for tables without these differences.
+    """
     record = results[0].record
     return [
         f"Dataset {dataset}. Test split: {images_of(results[0])}, "
@@ -259,12 +332,21 @@ def described(
 
 
 def tables(results: Sequence[Result], behind: Mapping[str, Any] | None = None) -> list[str]:
-    """The table of the naive criterion and, after a sentence, that of transductive ones: recalls,
-    rsum and its interval, sorted by rsum; aligned, as markdown and terminals show it."""
+    """The table of the naive criterion and, after a sentence, that of transductive ones.
+
+    They have recalls, rsum and its interval, and are sorted by rsum.
+
+    Args:
+        results: of all models.
+        behind: as `standing.behind_first`; None for tables without these differences.
+
+    Returns:
+        Aligned lines, as markdown and terminals show them.
+    """
     chance = results[0].record.chance
     every = columns_in(results[0].criteria[NAIVE])
     columns = [column for column in every if column.keys[-1] not in HIDDEN]
-    titles = [c.label if c.keys[-1] == RECALLS[0] else c.title for c in columns]
+    titles = [column.label if column.keys[-1] == RECALLS[0] else column.title for column in columns]
     plain, *others = groups_of(results)
     head = ["model", *titles, _share(results)]
     body = [_cells(row, columns) for row in plain]
@@ -296,7 +378,7 @@ def interval_text(interval: Sequence[float] | None) -> str:
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """A markdown table with columns padded to one width; the first row is the head."""
-    widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(3, max(map(len, column))) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
@@ -305,14 +387,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return [lines[0], f"|{rule}|", *lines[1:]]
 
 
-SHOWN = ("r1", "mapr", "rprecision", "ndcg", "rsum")  # of all that metrics files have
-OWN = frozenset(column.keys for column in COLUMNS)
-
-
 def beside_rows(results: Sequence[Result]) -> list[list[str]]:
     """A head, a row per model and criterion and one of chance, with the interval of rsum by the
     list in the last column; none without extended positives."""
-    record, by_name = results[0].record, {result.name: result for result in results}
+    record = results[0].record
+    by_name = {result.name: result for result in results}
     if results[0].extended is None:
         return []
     titles = [column.label + (" ext" if of_list else "") for column, of_list in _columns()]
@@ -328,7 +407,8 @@ def beside_rows(results: Sequence[Result]) -> list[list[str]]:
 
 def extended_note(results: Sequence[Result]) -> str:
     """Which list it is, how many queries it judges, and what the titles mean."""
-    extended, record = results[0].extended or {}, results[0].record
+    extended = results[0].extended or {}
+    record = results[0].record
     queries = extended["queries"]
     return (
         f"Positives {extended['positives']}: {extended['pairs']:,} pairs; ext: of the "
@@ -349,9 +429,9 @@ def extended_report(results: Sequence[Result]) -> str:
 
 def _columns() -> list[tuple[Column, bool]]:
     """The figures, each by the corpus's own pairs (False) if it has it, and by the list (True)."""
-    columns = [column for column in columns_of(EXTENDED) if column.keys[-1] in SHOWN]
+    columns = [column for column in columns_of(EXTENDED) if column.keys[-1] in SHOWN_EXTENDED]
     cases = ((column, of_list) for column in columns for of_list in (False, True))
-    return [(column, of_list) for column, of_list in cases if of_list or column.keys in OWN]
+    return [(column, of_list) for column, of_list in cases if of_list or column.keys in PLAIN_KEYS]
 
 
 def _figures(plain: Any, extended: Any) -> list[str]:

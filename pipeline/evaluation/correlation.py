@@ -28,7 +28,15 @@ class Correlation:
 
 
 def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
-    """Correlate the rows of features (N, D), at least two, over their D values, in float64."""
+    """Pearson correlations of images over the values of their features, in float64.
+
+    Args:
+        features: (N, D) or (N, ...), of at least two images.
+        image_ids: (N,) for messages.
+
+    Raises:
+        WorkbenchError: one image, and features that are constant or not finite, by the images' ids.
+    """
     if len(features) < 2:
         raise WorkbenchError(f"{len(features)} image: correlations need at least two")
     values = features.reshape(len(features), -1).astype(np.float64)
@@ -45,5 +53,14 @@ def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
 
 
 def sample_rows(total: int, count: int, seed: int) -> np.ndarray:
-    """Different rows of `total`, drawn from the seed: (<= count,) int64, ascending."""
+    """Different rows, drawn at random.
+
+    Args:
+        total: how many rows there are.
+        count: how many are drawn, all where there are fewer.
+        seed: of the draw.
+
+    Returns:
+        (min(count, total),) int64, ascending.
+    """
     return np.sort(np.random.default_rng([seed, 0xC0441]).permutation(total)[:count])

@@ -23,7 +23,8 @@ from pipeline.runtime.errors import WorkbenchError
 
 FLOAT32_LIMIT = float(np.finfo(np.float32).max)
 
-IMAGES, CAPTIONS = 0, 1  # axes of a score matrix
+IMAGES = 0  # axes of a score matrix
+CAPTIONS = 1
 QUERIES = {"i2t": IMAGES, "t2i": CAPTIONS}  # the axis of the queries, by direction
 PARTS = 16  # of a line of a tile, of which the best are found first
 

@@ -9,21 +9,22 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from pipeline.arrays.ids import file_beside
-from pipeline.arrays.mat import turned
 from pipeline.corpus.tables import captions_digest, images_digest, in_split
 from pipeline.evaluation.matrix_file import MatrixFile, open_matrix, places
 from pipeline.evaluation.row_ids import Side, captions_per_image
 from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.evaluation.scores import cuts, temporary_matrix
-from pipeline.matching import clip_retrieval
-from pipeline.matching.images import ImageMatcher
-from pipeline.matching.repeats import Flags, columns_equal_to_previous, equal_to_previous
+from pipeline.features.arrays.ids import file_beside
+from pipeline.features.arrays.mat import turned
+from pipeline.features.matching import clip_retrieval
+from pipeline.features.matching.images import ImageMatcher
+from pipeline.features.matching.repeats import Flags, columns_equal_to_previous, equal_to_previous
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import files_digest, sha256_file
 from pipeline.runtime.process import say
 
-SOURCE, EXTERNAL = "source", "external"  # attribute of score files that no model of ours wrote
+SOURCE = "source"  # an attribute of score files
+EXTERNAL = "external"  # its value where no model of ours wrote the file
 # Lists of ids that may lie beside a file: of embeddings one, of a matrix of scores two.
 OF_SCORES: tuple[str, ...] = ("image_ids", "caption_ids")
 OF_VECTORS: tuple[str, ...] = ("ids",)
@@ -36,7 +37,12 @@ TILE = 1024  # images, and captions, whose products are taken at once
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The corpus whose images and captions are scored, its two tables."""
+    """The corpus whose images and captions are scored.
+
+    Attributes:
+        images: its table of images.
+        captions: its table of captions.
+    """
 
     images: pd.DataFrame
     captions: pd.DataFrame
@@ -45,8 +51,21 @@ class Pairs:
 def write_external(
     output: Path, files: Mapping[str, Path], similarity: Similarity, corpus: Pairs
 ) -> dict[str, tuple[int, ...]]:
-    """Write the score file of another program's scores or embeddings: sizes of each split. files:
-    by their keys in `external`; corpus: what they must fit."""
+    """Write the score file of another program's scores or embeddings.
+
+    Args:
+        output: the score file; its stem is the model's name.
+        files: by their keys in `external` of params.yaml: scores and val_scores, or images and
+            captions.
+        similarity: of embeddings: "cosine", or "dot" for inner products as they are.
+        corpus: what the files must fit.
+
+    Returns:
+        Images and captions of each split.
+
+    Raises:
+        WorkbenchError: files that cannot be read, or do not fit the corpus or each other.
+    """
     opened = {key: open_matrix(path, IDS[key], KINDS.get(key, "")) for key, path in files.items()}
     if "scores" in opened:
         splits = _of_scores(opened, corpus, output.parent)
@@ -63,7 +82,7 @@ def write_external(
     if "images" in opened:
         described["similarity"] = similarity
     write_scores(output, splits, described)
-    return {split: scores.scores.shape for split, scores in splits.items()}
+    return {split: scores.matrix.shape for split, scores in splits.items()}
 
 
 def _digests(opened: Mapping[str, MatrixFile]) -> dict[str, str]:
@@ -261,7 +280,8 @@ def _split(
 ) -> SplitScores:
     if scores.size > 1 and scores.min() == scores.max():
         say(f"all scores of the {split} split are equal, which counts against them")
-    images, captions = in_split(corpus.images, split), in_split(corpus.captions, split)
+    images = in_split(corpus.images, split)
+    captions = in_split(corpus.captions, split)
     return SplitScores(
         scores=scores,
         image_ids=list(images["image_id"]),

@@ -33,7 +33,8 @@ def all_rows() -> tuple[Metric, ...]:
     rows: list[Metric] = []
     for file in FILES:
         for row in FILES.load(file):
-            if (other := owners.setdefault(row.name, file)) != file:
+            other = owners.setdefault(row.name, file)
+            if other != file:
                 raise WorkbenchError(
                     f"metric {row.name!r}: {FILES.module(other)} and {FILES.module(file)} both "
                     "claim the name: rename one"
@@ -178,7 +179,8 @@ def summary_of(values: Sequence[T], metrics: Sequence[Metric] | None = None) -> 
         metrics: that they are of, None for all but the extended.
     """
     names = [metric.name for metric in metrics or plain_rows()]
-    of_images, of_captions = values[: len(names)], values[len(names) : -1]
+    of_images = values[: len(names)]
+    of_captions = values[len(names) : -1]
     return {
         "i2t": dict(zip(names, of_images, strict=True)),
         "t2i": dict(zip(names, of_captions, strict=True)),
@@ -267,7 +269,8 @@ def chance_deviation(image_groups: Groups, caption_groups: Groups) -> float:
     Returns:
         In points of rsum, 0 or more.
     """
-    sizes = _group_sizes(*group_codes(image_groups, caption_groups))
+    images, captions = group_codes(image_groups, caption_groups)
+    sizes = _group_sizes(images, captions)
     variance = 0.0
     for queries, true in (sizes, sizes[::-1]):
         deviations = np.zeros(len(true))

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.arrays.file import Array, ArrayFile
-from pipeline.arrays.formats import open_arrays
-from pipeline.arrays.ids import read_ids
 from pipeline.evaluation.row_ids import RowIds
-from pipeline.matching.clip_retrieval import Parts, open_parts
+from pipeline.features.arrays.file import Array, ArrayFile
+from pipeline.features.arrays.formats import open_arrays
+from pipeline.features.arrays.ids import read_ids
+from pipeline.features.matching.clip_retrieval import Parts, open_parts
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
 

@@ -24,15 +24,23 @@ ROUNDING = 9  # decimals: the same recalls summed in another order must not diff
 
 @dataclass(frozen=True)
 class Difference:
-    """A figure (one of FIGURES) of the runs a and b, and the interval low to high of b - a."""
+    """A figure of two runs, and the interval of their difference.
+
+    Attributes:
+        figure: one of FIGURES.
+        a: what the first run reaches.
+        b: what the second run reaches.
+        low: lower end of the interval of b - a.
+        high: its upper end.
+        s: over several seeds, the deviation (n - 1) of the difference by the seed.
+        q: over several seeds, the deviation of the mean difference by the test images.
+    """
 
     figure: str
     a: float
     b: float
     low: float
     high: float
-    # over several seeds, deviations of the difference: s by the seed (n - 1), and q, of the mean
-    # over the seeds, by the test images
     s: float | None = None
     q: float | None = None
 
@@ -53,22 +61,51 @@ class Difference:
 def paired_differences(
     a: QueryRanks, b: QueryRanks, resamples: int, confidence: float, seed: int
 ) -> list[Difference]:
-    """The differences b - a of all FIGURES, with percentile intervals of a paired bootstrap."""
+    """The differences b - a of all FIGURES, with percentile intervals of a paired bootstrap.
+
+    Args:
+        a: what the queries of the first run reach.
+        b: what those of the second run reach, the same queries.
+        resamples: bootstrap draws of the test images, from 1.
+        confidence: share of the draws inside an interval, between 0 and 1.
+        seed: of the draws.
+
+    Raises:
+        WorkbenchError: other queries, or another protocol.
+    """
     check_comparable(a, b)
-    rows = shared_rows([a, b])
-    drawn_a, drawn_b = (resampled(measured_folds(run), resamples, seed, rows) for run in (a, b))
+    metrics = shared_rows([a, b])
+    drawn_a, drawn_b = (resampled(measured_folds(run), resamples, seed, metrics) for run in (a, b))
     low, high = limits((drawn_b - drawn_a).round(ROUNDING), confidence)
-    columns = [figures_of(a, rows), figures_of(b, rows), low.tolist(), high.tolist()]
-    labels = [column.label for column in columns_of(rows)]
-    return [Difference(*row) for row in zip(labels, *columns, strict=True)]
+    figures_a = figures_of(a, metrics)
+    figures_b = figures_of(b, metrics)
+    return [
+        Difference(
+            figure=column.label,
+            a=figures_a[row],
+            b=figures_b[row],
+            low=float(low[row]),
+            high=float(high[row]),
+        )
+        for row, column in enumerate(columns_of(metrics))
+    ]
 
 
 def shared_rows(runs: Sequence[QueryRanks]) -> tuple[Metric, ...]:
+    """The metrics that all runs have."""
     return rows_in(set.intersection(*(set(run.i2t.measured.values) for run in runs)))
 
 
 def figures_of(run: QueryRanks, metrics: Sequence[Metric]) -> list[float]:
-    """What a run reaches in the columns of these metrics."""
+    """What a run reaches, means over the folds of its protocol.
+
+    Args:
+        run: what its queries reach.
+        metrics: that it has.
+
+    Returns:
+        A figure for each of `figures.columns_of`.
+    """
     folds = [summarise(fold.measured, metrics) for fold in measured_folds(run)]
     return values_of(average(folds), metrics)
 
@@ -82,13 +119,21 @@ def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
     folds = []
     for fold in cut_folds(images, captions, int(match[1] or 1)):
         measured = {way: getattr(run, way).measured.of(rows) for way, rows in fold.items()}
-        codes = group_codes(images[fold["i2t"]], captions[fold["t2i"]])
-        folds.append(MeasuredFold(measured, *codes))
+        of_images, of_captions = group_codes(images[fold["i2t"]], captions[fold["t2i"]])
+        folds.append(MeasuredFold(measured, of_images, of_captions))
     return folds
 
 
 def table(differences: Sequence[Difference], confidence: float) -> list[str]:
-    """Lines of an aligned table: a row per figure, with its difference and what that says."""
+    """A row per figure, with its difference and what that says.
+
+    Args:
+        differences: of two runs, or of two settings over several seeds.
+        confidence: share of the draws inside their intervals, for the head.
+
+    Returns:
+        Lines of an aligned table.
+    """
     spread = differences[0].s is not None
     head = ["", "A", "B", "B - A", f"{100 * confidence:g} %", *(["s", "q"] if spread else []), ""]
     body = [
@@ -110,7 +155,7 @@ def conclusion(differences: Sequence[Difference]) -> str:
     """One sentence: which differences, of all FIGURES, their intervals tell from zero."""
     if all(row.low == row.high == row.b - row.a == 0 for row in differences):
         return "A and B reach the same in every figure: all differences are zero."
-    claims = [claim for side in ("B", "A") if (claim := _claim(side, differences))]
+    claims = list(filter(None, (_claim(side, differences) for side in ("B", "A"))))
     if not claims:
         return "All differences are within noise."
     if not all(row.better for row in differences):
@@ -130,7 +175,15 @@ def _claim(side: str, differences: Sequence[Difference]) -> str:
 
 
 def check_comparable(a: QueryRanks, b: QueryRanks) -> None:
-    """WorkbenchError unless both ranked the same queries by the same protocol."""
+    """Refuse to compare what cannot be compared.
+
+    Args:
+        a: what the queries of one run reach.
+        b: what those of another run reach.
+
+    Raises:
+        WorkbenchError: other queries, or another protocol.
+    """
     if a.protocol != b.protocol:
         raise WorkbenchError(
             f"A and B differ in protocol: {a.protocol} and {b.protocol}",

@@ -7,39 +7,63 @@ from typing import Any
 
 from pipeline.evaluation.comparison import aligned, interval_text, shown
 from pipeline.evaluation.rank_file import check_metrics
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_json
-from pipeline.storage.features import FeatureFile
 
 TITLES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "map": "mAP"}
 HEAD = ["model", *TITLES.values(), "upper bound", "interval of R@1"]
-REMEDY = "write it again with: dvc repro evaluate_phrases"
+LOCALISE_AGAIN = "write it again with: dvc repro evaluate_phrases"
 
 
 @dataclass(frozen=True)
 class PhraseRow:
+    """What a model of phrases reaches.
+
+    Attributes:
+        name: of the model.
+        figures: r1, r5, r10 and map in percent.
+        bound: percent of phrases that any proposal is right for.
+        interval: low and high end of that of r1, None without resamples.
+        types: of each type of phrase r1, upper_bound and the number of phrases, among others.
+        phrases: how many there are.
+        unique: how many different ones.
+    """
+
     name: str
-    figures: Mapping[str, float]  # r1, r5, r10 and map in percent
-    bound: float  # percent of phrases that any proposal is right for
-    interval: tuple[float, float] | None  # [low, high] of r1, None without resamples
-    # of each type r1, upper_bound and the number of phrases, among others
+    figures: Mapping[str, float]
+    bound: float
+    interval: tuple[float, float] | None
     types: Mapping[str, Mapping[str, float]]
     phrases: int
-    unique: int  # different ones
+    unique: int
 
 
 def read_rows(paths: Sequence[Path], found: Sequence[Path] = ()) -> list[PhraseRow]:
-    """The rows of metrics files with phrases; found: of the same evaluation, by the file's stem."""
-    read = {path: read_json(path) for path in paths}
-    rows = {path: _row(path, data) for path, data in read.items() if data != {"phrases": 0}}
+    """The rows of metrics files of models of phrases; those without any phrase are left out.
+
+    Args:
+        paths: the metrics files.
+        found: files of the same evaluation with what was found, known by their stems.
+
+    Raises:
+        WorkbenchError: a metrics file of another kind, or one that was not written with the other.
+    """
     partners = {path.stem: path for path in found}
-    for path in rows:
-        if partner := partners.get(path.stem):
-            said = FeatureFile(partner).attributes
-            if said.get("model", path.stem) != path.stem:
-                raise WorkbenchError(f"{partner}: of {said['model']}, another model", REMEDY)
-            check_metrics(path, read[path], partner, said.get("metrics_sha256"))
-    return list(rows.values())
+    rows = []
+    for path in paths:
+        content = read_json(path)
+        if content == {"phrases": 0}:
+            continue
+        rows.append(_row(path, content))
+        partner = partners.get(path.stem)
+        if partner is not None:
+            attributes = FeatureFile(partner).attributes
+            if attributes.get("model", path.stem) != path.stem:
+                message = f"{partner}: of {attributes['model']}, another model"
+                raise WorkbenchError(message, LOCALISE_AGAIN)
+            check_metrics(path, content, partner, attributes.get("metrics_sha256"))
+    return rows
 
 
 def phrase_report(rows: Sequence[PhraseRow]) -> str:
@@ -52,6 +76,7 @@ def phrase_report(rows: Sequence[PhraseRow]) -> str:
 
 
 def cells(row: PhraseRow) -> list[str]:
+    """The cells of a row below HEAD."""
     figures = [shown(row.figures[key]) for key in TITLES]
     return [row.name, *figures, shown(row.bound), interval_text(row.interval)]
 
@@ -66,6 +91,7 @@ def by_type(rows: Sequence[PhraseRow]) -> list[list[str]]:
 
 
 def explained(rows: Sequence[PhraseRow]) -> str:
+    """What was looked for, and what the titles mean."""
     return (
         f"{rows[0].phrases:,} phrases of the test split, {rows[0].unique:,} different ones, each "
         "looked for among the proposals of its image. R@K: one of the K best overlaps with the "
@@ -75,9 +101,16 @@ def explained(rows: Sequence[PhraseRow]) -> str:
 
 def _row(path: Path, metrics: Any) -> PhraseRow:
     try:
-        figures, limits = metrics["naive"]["phrases"], metrics.get("intervals", {}).get("r1")
-        interval = (limits["low"], limits["high"]) if limits else None
-        rest = (metrics[key] for key in ("types", "phrases", "unique_phrases"))
-        return PhraseRow(path.stem, figures, metrics["upper_bound"], interval, *rest)
+        limits = metrics.get("intervals", {}).get("r1")
+        return PhraseRow(
+            name=path.stem,
+            figures=metrics["naive"]["phrases"],
+            bound=metrics["upper_bound"],
+            interval=(limits["low"], limits["high"]) if limits else None,
+            types=metrics["types"],
+            phrases=metrics["phrases"],
+            unique=metrics["unique_phrases"],
+        )
     except (KeyError, TypeError, AttributeError):
-        raise WorkbenchError(f"{path}: no metrics of a model of phrases", REMEDY) from None
+        message = f"{path}: no metrics of a model of phrases"
+        raise WorkbenchError(message, LOCALISE_AGAIN) from None

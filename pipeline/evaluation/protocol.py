@@ -400,7 +400,8 @@ def shortlist_recall(whole: SplitScores, evaluated: SplitScores, count: int) -> 
             for columns in cuts(matrix.shape[1], PARTITIONED)
         ]
     )
-    image, caption = true_pairs(*group_codes(whole.image_groups, whole.caption_groups))
+    image_codes, caption_codes = group_codes(whole.image_groups, whole.caption_groups)
+    image, caption = true_pairs(image_codes, caption_codes)
     inside = matrix[image, caption] >= least[caption]
     images = np.asarray(whole.image_ids)[image[inside]]
     captions = np.asarray(whole.caption_ids)[caption[inside]]

@@ -25,8 +25,8 @@ from pipeline.evaluation.metrics import Metric
 from pipeline.evaluation.protocol import Evaluation
 from pipeline.evaluation.score_file import SplitScores
 from pipeline.evaluation.truth import DIRECTIONS, Direction
+from pipeline.features.groups import GroupFile, write_groups
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.storage.groups import GroupFile, write_groups
 
 METRICS = plain_rows()
 EXTENDED = extended_rows()

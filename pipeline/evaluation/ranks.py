@@ -199,7 +199,8 @@ class _Counter:
         self.lock = Lock()
 
     def pairs_inside(self, rows: slice, columns: slice) -> np.ndarray:
-        """Which of the true pairs, in the order of their images, lie in a tile."""
+        """Which of the true pairs, in the order of their images, lie in the tile of some images
+        (rows) and captions (columns)."""
         first, last = np.searchsorted(self.image, (rows.start, rows.stop))
         caption = self.caption[first:last]
         return first + np.flatnonzero((caption >= columns.start) & (caption < columns.stop))

@@ -19,9 +19,20 @@ PARAMS = Path("params.yaml")
 
 
 def load_run(name: str, model: str | None, criterion: str) -> tuple[QueryRanks, int | None]:
-    """What the queries of a run reach under one criterion, and the seed in the params.yaml of its
-    revision, None for a file. name: a rank file (*.h5), a metrics file (*.json), or
-    REVISION[:MODEL], a git revision or the name of an experiment."""
+    """What the queries of a run reach under one criterion.
+
+    Args:
+        name: a rank file (*.h5), a metrics file (*.json), or REVISION[:MODEL], a git revision or
+            the name of an experiment.
+        model: of a revision whose name has none.
+        criterion: such as "naive".
+
+    Returns:
+        What the queries reach, and the seed in the params.yaml of the revision, None for a file.
+
+    Raises:
+        WorkbenchError: no such file, revision or criterion.
+    """
     path = Path(name)
     if path.suffix == ".json":
         path = _ranks_of(path)
@@ -35,9 +46,21 @@ def load_run(name: str, model: str | None, criterion: str) -> tuple[QueryRanks, 
 
 
 def load_runs(names: str, model: str | None, criterion: str) -> dict[str, QueryRanks]:
-    """One run as `load_run` takes it, or one of each seed: names with commas between them, or a
-    folder of rank files. By what pairs each with a run of another setting: the seed of a revision,
-    the name of a file in a folder, else the place."""
+    """What the queries of one run reach, or those of a run for each seed.
+
+    Args:
+        names: one run as `load_run` takes it, several with commas between them, or a folder of rank
+            files.
+        model: of revisions whose names have none.
+        criterion: such as "naive".
+
+    Returns:
+        By what pairs each with a run of another setting: the seed of a revision, the name of a file
+        in a folder, else the place.
+
+    Raises:
+        WorkbenchError: no such run, none at all, or two of one seed.
+    """
     path = Path(names)
     named = [(file.name, read_query_ranks(file, criterion)) for file in path.glob("*.h5")]
     if not path.is_dir():
@@ -71,8 +94,12 @@ def _ranks_of(path: Path) -> Path:
 def load_scores(name: str, split: str) -> SplitScores:
     """What a run says about all pairs of a split: N images and M captions.
 
-    name: a score file (*.h5), or REVISION:MODEL, whose file comes out of DVC's cache.
-    WorkbenchError for a file, split or revision that is not there, and for another kind of file.
+    Args:
+        name: a score file (*.h5), or REVISION:MODEL, whose file comes out of DVC's cache.
+        split: such as "test".
+
+    Raises:
+        WorkbenchError: a file, split or revision that is not there, and another kind of file.
     """
     if Path(name).suffix == ".h5":
         return read_scores(name, split)
@@ -136,9 +163,13 @@ def compare_runs(
 ) -> list[Difference]:
     """The differences b - a of all figures, with intervals of a paired bootstrap.
 
-    a, b: each a rank file (.h5), a metrics file (.json) of the dvc.yaml here, or REVISION:MODEL;
-    criterion: of inference, which both were evaluated with; resamples: draws of the test images, at
-    least 100; confidence: share of the draws inside an interval, from 0.5 to below 1.
+    Args:
+        a: a rank file (.h5), a metrics file (.json) of the dvc.yaml here, or REVISION:MODEL.
+        b: another one, of the same queries.
+        criterion: of inference, which both were evaluated with.
+        resamples: draws of the test images, at least 100.
+        confidence: share of the draws inside an interval, from 0.5 to below 1.
+        seed: of the draws.
 
     Raises:
         WorkbenchError: a file that is none of these, a criterion that it lacks, two runs of other

@@ -12,14 +12,19 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import in_split
-from pipeline.matching.repeats import Flags, first_difference, firsts_of, runs_of
+from pipeline.features.matching.repeats import Flags, first_difference, firsts_of, runs_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 
 
 @dataclass(frozen=True)
 class RowIds:
-    """ids: of the K rows that count; first: (N,) which of the rows these are."""
+    """What the rows of a matrix are about.
+
+    Attributes:
+        ids: of the K rows that count.
+        first: (N,) which of the N rows these are.
+    """
 
     ids: list[str]
     first: Flags
@@ -31,9 +36,16 @@ class RowIds:
 
 @dataclass(frozen=True)
 class Side:
-    """Images or captions of a corpus, along one side of a matrix. ids: in its file, None for none;
-    captions: (N,) number of captions of each image, None where the side is captions; needed: the
-    split that must be there; where: begins messages."""
+    """Images or captions of a corpus, along one side of a matrix.
+
+    Attributes:
+        table: of the corpus.
+        key: the column of ids, image_id or caption_id.
+        ids: of the rows, from the file or beside it; None for none.
+        captions: (N,) number of captions of each image, None where the side is captions.
+        needed: the split that must be there.
+        where: begins messages.
+    """
 
     table: pd.DataFrame
     key: str
@@ -68,7 +80,11 @@ class Side:
         return None
 
     def rows(self, count: int, same: Callable[[], Flags]) -> RowIds:
-        """What the rows are about, repeated or not; arguments as of `repeated`.
+        """What the rows are about, repeated or not.
+
+        Args:
+            count: N rows.
+            same: (N,) which rows equal the one before them; asked for where the number fits.
 
         Raises:
             WorkbenchError: where the number fits nothing, or repeated rows differ.
@@ -157,11 +173,20 @@ class Side:
 
 
 def captions_per_image(images: pd.DataFrame, captions: pd.DataFrame) -> list[int]:
-    """(N,) number of captions of each image of a table."""
+    """How many captions each image has.
+
+    Args:
+        images: (N rows) the table of images.
+        captions: the table of captions.
+
+    Returns:
+        N numbers, in the order of the images.
+    """
     counts = captions["image_id"].value_counts()
     return counts.reindex(images["image_id"], fill_value=0).tolist()
 
 
 def _times(counts: Sequence[int]) -> str:
-    fewest, most = min(counts), max(counts)
+    fewest = min(counts)
+    most = max(counts)
     return str(most) if fewest == most else f"{fewest} to {most}"

@@ -20,9 +20,9 @@ from pipeline.evaluation.scores import (
     release,
 )
 from pipeline.evaluation.truth import group_codes
+from pipeline.features.groups import GroupFile, encoded_texts, write_groups
+from pipeline.features.layout import Attributes, encode_ids
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.storage.groups import GroupFile, encoded_texts, write_groups
-from pipeline.storage.layout import Attributes, encode_ids
 
 TEXTS = ("image_ids", "caption_ids", "caption_image_ids", "image_groups")
 EMBEDDINGS = ("image_embeddings", "caption_embeddings")

@@ -36,7 +36,12 @@ Numbers = tuple[np.ndarray, np.ndarray]  # of images and of captions, ascending
 
 
 def cuts(size: int, step: int) -> list[slice]:
-    """0 to `size` in runs of `step`, the last one shorter."""
+    """Numbers in runs of one length.
+
+    Args:
+        size: they are 0 ... size - 1.
+        step: the length of a run, from 1; the last one may be shorter.
+    """
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
@@ -273,7 +278,8 @@ class Products(Scores):
         if self.numbers is not None:
             chosen = (self.numbers[0][images], self.numbers[1][captions])
         return Products(
-            *self.sides,
+            images=self.sides[0],
+            captions=self.sides[1],
             block=self.block,
             numbers=chosen,
             workers=self.workers,
@@ -291,7 +297,8 @@ class Products(Scores):
 
         torch.set_num_threads(threads)
         return Products(
-            *self.sides,
+            images=self.sides[0],
+            captions=self.sides[1],
             block=self.block,
             numbers=self.numbers,
             workers=workers,

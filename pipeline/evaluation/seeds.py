@@ -14,19 +14,31 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy import stats
 
-from pipeline.evaluation import paired
 from pipeline.evaluation.bootstrap import resampled
 from pipeline.evaluation.figures import columns_of
-from pipeline.evaluation.paired import Difference
+from pipeline.evaluation.paired import (
+    ROUNDING,
+    Difference,
+    check_comparable,
+    figures_of,
+    measured_folds,
+    shared_rows,
+)
 from pipeline.evaluation.rank_file import QueryRanks
 
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """The mean difference of n seeds and its interval. s: deviation of the seeds' differences
-    (n - 1); q: deviation of the mean by other test images, without the part that s has."""
+    """The mean difference of n seeds and its interval.
+
+    Attributes:
+        mean: of the seeds' differences.
+        s: their deviation (n - 1).
+        q: deviation of the mean by other test images, without the part that s has.
+        low: lower end of the interval.
+        high: its upper end.
+    """
 
     mean: float
     s: float
@@ -46,20 +58,27 @@ def over_seeds(differences: Sequence[float], q: float, confidence: float = 0.95)
     Returns:
         The mean of the differences with its interval.
     """
-    mean, s = fmean(differences), stdev(differences)
-    share, n = (1 + confidence) / 2, len(differences)
-    half = math.hypot(stats.t.ppf(share, n - 1) * s / math.sqrt(n), stats.norm.ppf(share) * q)
-    return OverSeeds(mean, s, q, mean - half, mean + half)
+    from scipy import stats  # half a second, for several seeds only
+
+    seeds = len(differences)
+    mean = fmean(differences)
+    s = stdev(differences)
+    share = (1 + confidence) / 2
+    by_seed = stats.t.ppf(share, seeds - 1) * s / math.sqrt(seeds)
+    half = math.hypot(by_seed, stats.norm.ppf(share) * q)
+    return OverSeeds(mean, s, q, low=mean - half, high=mean + half)
 
 
 def shared_deviation(varied: np.ndarray) -> float:
     """The root of the mean covariance of two seeds, 0 where that is negative.
 
-    varied: (n, V) differences of n >= 2 seeds, of V draws of test images, the same for all seeds,
-    or of V single images."""
-    n = len(varied)
+    Args:
+        varied: (n, V) differences of n >= 2 seeds, of V draws of test images, the same for all
+            seeds, or of V single images.
+    """
+    seeds = len(varied)
     between = np.cov(varied)
-    covariance = (between.sum() - np.trace(between)) / (n * (n - 1))
+    covariance = (between.sum() - np.trace(between)) / (seeds * (seeds - 1))
     return math.sqrt(max(covariance, 0.0))
 
 
@@ -70,21 +89,42 @@ def differences_over_seeds(
     confidence: float,
     seed: int,
 ) -> list[Difference]:
-    """As `paired_differences`, of means over n seeds. a, b: runs of the same seeds in the same
-    order, all of the same queries; a draw takes the same images of every run."""
+    """The differences b - a of all figures, means over n seeds, and their intervals.
+
+    Args:
+        a: what the queries of n runs of one setting reach, a run for each seed.
+        b: the same of another setting, of the same seeds in the same order and the same queries.
+        resamples: bootstrap draws of the test images; a draw takes the same images of every run.
+        confidence: of the intervals, between 0 and 1.
+        seed: of the draws.
+
+    Raises:
+        WorkbenchError: runs of other queries, or another protocol.
+    """
     for run in (*a, *b):
-        paired.check_comparable(a[0], run)
-    metrics = paired.shared_rows([*a, *b])
-    draw = resamples, seed, metrics
-    drawn_b, drawn_a = (
-        np.array([resampled(paired.measured_folds(run), *draw) for run in runs]) for runs in (b, a)
+        check_comparable(a[0], run)
+    metrics = shared_rows([*a, *b])
+    drawn_a, drawn_b = (
+        np.array([resampled(measured_folds(run), resamples, seed, metrics) for run in runs])
+        for runs in (a, b)
     )
-    drawn = (drawn_b - drawn_a).round(paired.ROUNDING)
-    one, two = (np.array([paired.figures_of(run, metrics) for run in runs]).T for runs in (a, b))
+    drawn = (drawn_b - drawn_a).round(ROUNDING)  # (n, figures, resamples)
+    figures_a, figures_b = (
+        np.array([figures_of(run, metrics) for run in runs]).T for runs in (a, b)
+    )  # (figures, n)
     differences = []
     for row, column in enumerate(columns_of(metrics)):
         q = shared_deviation(drawn[:, row])
-        of = over_seeds((two - one)[row].round(paired.ROUNDING).tolist(), q, confidence)
-        means = float(one[row].mean()), float(two[row].mean())
-        differences.append(Difference(column.label, *means, of.low, of.high, of.s, of.q))
+        of_seeds = (figures_b - figures_a)[row].round(ROUNDING).tolist()
+        interval = over_seeds(of_seeds, q, confidence)
+        difference = Difference(
+            figure=column.label,
+            a=float(figures_a[row].mean()),
+            b=float(figures_b[row].mean()),
+            low=interval.low,
+            high=interval.high,
+            s=interval.s,
+            q=interval.q,
+        )
+        differences.append(difference)
     return differences

@@ -24,14 +24,25 @@ def behind_first(results: Sequence[Result]) -> dict[str, Difference]:
     for first, *others in groups_of(results):
         best = drawn(first)
         for row in others:
-            ends = limits((best - drawn(row)).round(ROUNDING), results[0].record.confidence)
-            figures = row.figures["rsum"], first.figures["rsum"]
-            behind[row.label] = Difference("rsum", *figures, *(float(end[0]) for end in ends))
+            gaps = (best - drawn(row)).round(ROUNDING)
+            low, high = limits(gaps, results[0].record.confidence)
+            behind[row.label] = Difference(
+                figure="rsum",
+                a=row.figures["rsum"],
+                b=first.figures["rsum"],
+                low=float(low[0]),
+                high=float(high[0]),
+            )
     return behind
 
 
 def verdict(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
-    """One sentence: "scan leads vse by 2.5 points of rsum [-0.5, 5.0]: within noise"."""
+    """One sentence: "scan leads vse by 2.5 points of rsum [-0.5, 5.0]: within noise".
+
+    Args:
+        results: of all models.
+        behind: as `behind_first`.
+    """
     first, *others = groups_of(results)[0]
     if not others:
         return f"{first.label} reaches an rsum of {shown(first.figures['rsum'])}"
@@ -44,7 +55,14 @@ def verdict(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
 def report(
     results: Sequence[Result], behind: Mapping[str, Difference], dataset: str, loss: str
 ) -> str:
-    """The comparison as markdown that is aligned for reading on a terminal, too."""
+    """The comparison as markdown that is aligned for reading on a terminal, too.
+
+    Args:
+        results: of all models.
+        behind: as `behind_first`.
+        dataset: its name, for the text.
+        loss: name of the ranking loss, for the text.
+    """
     about = described(results, f"{dataset}, ranking loss {loss}", behind)
     lines = ["# Comparison of models", "", f"{verdict(results, behind)}.", "", *about]
     return "\n".join(lines) + "\n"

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from pipeline.features.groups import GroupFile, write_groups
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
-from pipeline.storage.groups import GroupFile, write_groups
 
 ABSENT = {"phrases": "none"}
 

@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
+from pipeline.corpus.dataset.source import find_in_raw
+from pipeline.corpus.dataset.splits import listed_splits, named_split_lists
 from pipeline.corpus.tables import SPLITS
 from pipeline.corpus.tokens import tokenise
-from pipeline.dataset.source import find_in_raw
-from pipeline.dataset.splits import listed_splits, named_split_lists
 from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress, say

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from pipeline.features.feature_file import FeatureFile
 from pipeline.phrases.boxes import overlaps
 from pipeline.phrases.tables import PhraseTables
-from pipeline.storage.features import FeatureFile
 
 CORRECT = 0.5  # least overlap with the true box
 RANKS = (1, 5, 10)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.arrays.file import ArrayFile
-from pipeline.arrays.formats import open_arrays
-from pipeline.arrays.mat import load_mat
+from pipeline.features.arrays.file import ArrayFile
+from pipeline.features.arrays.formats import open_arrays
+from pipeline.features.arrays.mat import load_mat
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, sha256_file

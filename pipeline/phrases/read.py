@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.dataset.params import ShapesConfig
-from pipeline.dataset.processes import ordered_map
-from pipeline.dataset.source import Options
+from pipeline.corpus.dataset.processes import ordered_map
+from pipeline.corpus.dataset.source import Options
+from pipeline.corpus.params import ShapesConfig
+from pipeline.corpus.readers.shapes import Task, scenes_of, spoken, world_of
+from pipeline.corpus.readers.shapes.drawing import box
+from pipeline.corpus.readers.shapes.mentions import Mention, mentions
+from pipeline.corpus.readers.shapes.scenes import Box
+from pipeline.corpus.readers.shapes.world import World
 from pipeline.phrases.entities import read_entities
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables
-from pipeline.readers.shapes import Task, scenes_of, spoken, world_of
-from pipeline.readers.shapes.drawing import box
-from pipeline.readers.shapes.mentions import Mention, mentions
-from pipeline.readers.shapes.scenes import Box
-from pipeline.readers.shapes.world import World
 from pipeline.runtime.process import say
 
 

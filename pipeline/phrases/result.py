@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.evaluation.bootstrap import limits
+from pipeline.features.feature_file import write_features
 from pipeline.phrases.boxes import overlaps, survivors
 from pipeline.phrases.found import (
     CORRECT,
@@ -28,7 +29,6 @@ from pipeline.phrases.found import (
     upper_bound,
 )
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import write_features
 
 FIGURES = (*(f"r{k}" for k in RANKS), "map")
 

@@ -9,12 +9,12 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.corpus.images import open_rgb
+from pipeline.features.groups import GroupFile
 from pipeline.report.attention_pairs import PairAttention, RankedPair, read_attention
 from pipeline.report.pictures import Font, Point, data_uri, free_place, resized
 from pipeline.report.shelf import REMEDY, CorpusLookup
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import printable
-from pipeline.storage.groups import GroupFile
 
 TILE = 132  # largest width and height of a word's picture on the page, pixels
 WHOLE = 264  # of the picture with the order of the objects

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.evaluation.truth import group_codes
+from pipeline.features.groups import GroupFile, write_groups
+from pipeline.features.layout import Attributes
 from pipeline.runtime.text import Values
-from pipeline.storage.groups import GroupFile, write_groups
-from pipeline.storage.layout import Attributes
 
 if TYPE_CHECKING:
     from pipeline.evaluation.score_file import SplitScores

@@ -8,9 +8,9 @@ import torch
 
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.data import CaptionWords, RegionRows, RetrievalData
-from pipeline.inputs.regions import require_boxes
-from pipeline.inputs.split import Regions, Words, to_device
+from pipeline.features.data import CaptionWords, RegionRows, RetrievalData
+from pipeline.features.regions.boxes import require_boxes
+from pipeline.features.split import Regions, Words, to_device
 from pipeline.report.attention_pairs import OPTIONAL, PairAttention
 from pipeline.runtime.errors import WorkbenchError
 

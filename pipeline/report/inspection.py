@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from ruamel.yaml import YAML
 
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.groups import GroupFile
+from pipeline.features.hdf5 import Layout, mapped, opened, text_names, verify
+from pipeline.features.layout import Array, Attributes
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Values, printable
-from pipeline.storage.features import FeatureFile
-from pipeline.storage.groups import GroupFile
-from pipeline.storage.hdf5 import Layout, mapped, opened, text_names, verify
-from pipeline.storage.layout import Array, Attributes
 
 BLOCK_VALUES = 1 << 22
 

@@ -9,12 +9,12 @@ from PIL import Image, ImageDraw
 
 from pipeline.corpus.images import open_rgb
 from pipeline.evaluation.phrase_table import PhraseRow
+from pipeline.features.feature_file import FeatureFile
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import CORRECT
 from pipeline.phrases.tables import load_phrases
 from pipeline.report.pictures import OKABE_ITO, data_uri
 from pipeline.report.shelf import CorpusLookup
-from pipeline.storage.features import FeatureFile
 
 SHOWN = 4  # captions of a kind
 SIDE = 200  # pixels of a picture's longer side

@@ -6,10 +6,10 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.corpus.images import open_rgb
-from pipeline.inputs.regions import names_of
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.regions.boxes import names_of
 from pipeline.report.pictures import OKABE_ITO, Font, Point, free_place, resized
 from pipeline.runtime.text import printable
-from pipeline.storage.features import FeatureFile
 
 SIDE = 900  # pixels of the image's longer side as drawn
 LINE = 26  # pixels a line of the list takes

@@ -1,6 +1,8 @@
 """The one exception a user is meant to read, in one or two lines; any other is a bug."""
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 OUT_OF_STEP = "bring both up to date with: dvc repro"  # the hint for two files of different runs
 
@@ -55,3 +57,26 @@ def first_line(error: BaseException) -> str:
     """What a library's exception says, for one line of ours; its type where it says nothing."""
     lines = str(error).strip("'\" \n").splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def damage_named(place: str, hint: str = "") -> Iterator[None]:
+    """Turn what a library raises for a damaged file into one plain error, in a `with` statement.
+
+    Args:
+        place: file and name of what is read, with which the message begins.
+        hint: what to do about it.
+
+    Raises:
+        WorkbenchError: in place of a library's error; what the system refuses stays an OSError.
+    """
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        # EINVAL: a part of a zip file that is said to begin before the file
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
+        first = " ".join(str(error).split())[:200] or type(error).__name__
+        raise WorkbenchError(f"{place}: damaged, or of another format: {first}", hint) from None

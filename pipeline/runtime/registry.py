@@ -6,6 +6,7 @@ What a file offers is read from its source: choosing one imports no other, check
 
 import ast
 import importlib
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -67,7 +68,7 @@ class Registry:
     def imported(self, name: str) -> ModuleType:
         """The module of an entry, imported; WorkbenchError as for `load`."""
         self.offered(name)
-        return importlib.import_module(self.module(name))
+        return import_entry(self.module(name), self.file(name))
 
     def constant(self, name: str, key: str, default: Any = None) -> Any:
         """A plain value that an entry's file or class sets, read and not imported.
@@ -161,6 +162,34 @@ def parsed(path: Path) -> ast.Module:
 @cache
 def _parsed(source: bytes, path: Path) -> ast.Module:
     return ast.parse(source, str(path))
+
+
+def import_entry(module: str, file: Path) -> ModuleType:
+    """The module of a file that registers itself, imported.
+
+    Args:
+        module: Its dotted name.
+        file: Where it lies.
+
+    Returns:
+        The module.
+
+    Raises:
+        WorkbenchError: It, or what it imports, fails while it is loaded; the line is the last one
+            in its own folder.
+    """
+    try:
+        return importlib.import_module(module)
+    except WorkbenchError:
+        raise
+    except SyntaxError as error:
+        raise syntax_problem(error, Path(error.filename or file)) from None
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename).is_relative_to(file.parent)]
+        place = f"{relative(Path(own[-1].filename))}, line {own[-1].lineno}" if own else module
+        said = str(error).partition("\n")[0]
+        raise WorkbenchError(f"{place}: {type(error).__name__}: {said}") from error
 
 
 def syntax_problem(error: SyntaxError, path: Path) -> WorkbenchError:

@@ -159,6 +159,25 @@ class Section(BaseModel):
         return cls.model_validate(values)
 
 
+def wrong_defaults(section: type[Section]) -> list[str]:
+    """What is wrong with a section of which params.yaml gives no key.
+
+    Returns:
+        A text for each key without a default, and for each default that its type refuses.
+    """
+    try:
+        section.model_validate(section().model_dump(mode="json"))
+    except ValidationError as error:
+        details = [(".".join(map(str, detail["loc"])), detail) for detail in error.errors()]
+        return [
+            f"{key} has no default"
+            if detail["type"] == "missing"
+            else f"{key} = {detail['input']!r}: {detail['msg']}"
+            for key, detail in details
+        ]
+    return []
+
+
 def wrong_value(key: str, value: object, text: str) -> InitErrorDetails:
     """A problem of one key.
 

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import atomic_path, fingerprint, sha256_file, write_json
 from pipeline.runtime.process import Progress
 from pipeline.runtime.text import Values
 from pipeline.search.index import KINDS, SHORTLIST, Index, Nearest, read_index, top_rows
 from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
-from pipeline.storage.groups import GroupFile
 
 Parameters = HNSWConfig | IVFPQConfig
 

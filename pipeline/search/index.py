@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tokens import tokenise
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.text import printable
-from pipeline.storage.groups import GroupFile
 
 KINDS = ("image", "caption")
 SHORTLIST = 100  # how many of the nearest are scored again, where there are such

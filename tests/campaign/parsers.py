@@ -24,18 +24,14 @@ import numpy as np
 import pandas as pd
 import torch
 from gensim.models import KeyedVectors
+from pipeline.features.regions.imports.butd_h5 import ButdRegions
+from pipeline.features.regions.imports.tsv import TsvRegions
+from pipeline.features.regions.source import ImportCorpus
 from scipy.io import savemat
 
 from models.backbone.weights import read_state_dict
-from pipeline.arrays.ids import text_ids
-from pipeline.dataset.rows import RowFormat, find_columns, read_rows
-from pipeline.embeddings.imports import Wanted
-from pipeline.embeddings.source import open_source
-from pipeline.evaluation.matrix_file import open_matrix
-from pipeline.phrases.entities import read_boxes, read_sentence
-from pipeline.phrases.params import ProposalsConfig
-from pipeline.phrases.proposal_files import ProposalFiles
-from pipeline.readers import (
+from pipeline.corpus.dataset.rows import RowFormat, find_columns, read_rows
+from pipeline.corpus.readers import (
     captions_csv,
     coco_captions,
     cuhk_pedes,
@@ -46,16 +42,20 @@ from pipeline.readers import (
     records_json,
     save_to_disk,
 )
-from pipeline.readers.shapes.world import load_world
-from pipeline.readers.webdataset import DamagedTar, read_members
-from pipeline.regions.imports.butd_h5 import ButdRegions
-from pipeline.regions.imports.tsv import TsvRegions
-from pipeline.regions.source import ImportCorpus
+from pipeline.corpus.readers.shapes.world import load_world
+from pipeline.corpus.readers.webdataset import DamagedTar, read_members
+from pipeline.corpus.words.vectors import read_vectors
+from pipeline.evaluation.matrix_file import open_matrix
+from pipeline.features.arrays.ids import text_ids
+from pipeline.features.imports import Wanted
+from pipeline.features.vector_files import open_source
+from pipeline.phrases.entities import read_boxes, read_sentence
+from pipeline.phrases.params import ProposalsConfig
+from pipeline.phrases.proposal_files import ProposalFiles
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import parse_settings
 from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.words.vectors import read_vectors
 from stages.params import find_problems
 from tests.campaign.mutations import mutated
 from tests.campaign.world import ROOT

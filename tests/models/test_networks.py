@@ -8,7 +8,7 @@ from models.scan import SCAN, SCANConfig
 from models.two_branch import TwoBranch, TwoBranchConfig
 from models.vse import VSE, VSEConfig
 from models.vse_infinity import VSEInfinity, VSEInfinityConfig
-from pipeline.inputs.split import Regions, Words
+from pipeline.features.split import Regions, Words
 
 generator = torch.Generator().manual_seed(1)
 VECTORS, SENTENCES = (torch.randn(6, width, generator=generator) for width in (9, 7))

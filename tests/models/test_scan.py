@@ -5,7 +5,7 @@ import torch
 from matching_cases import attended, unit
 
 from models.scan import SCAN, SCANConfig
-from pipeline.inputs.split import Regions, Words
+from pipeline.features.split import Regions, Words
 
 CASES = [(direction, pooling) for direction in ("t2i", "i2t") for pooling in ("mean", "lse")]
 

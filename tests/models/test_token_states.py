@@ -13,8 +13,8 @@ pytest.importorskip("sentence_transformers", reason="the extra `text` is not ins
 
 
 from pipeline.corpus.tables import load_captions
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.groups import GroupFile
 from stages.encode_tokens import main as encode_tokens
 from vse_workbench.export.folder import read_folder, write_config, write_folder
 from vse_workbench.search.embedder import QueryEmbedder

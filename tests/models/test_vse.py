@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.vse import VSE, VSEConfig
-from pipeline.inputs.split import Words
+from pipeline.features.split import Words
 
 
 @pytest.fixture

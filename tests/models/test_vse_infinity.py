@@ -7,8 +7,8 @@ from torch.nn import functional
 
 from models.layers.sets import POOLS
 from models.vse_infinity import ThinnedBatches, VSEInfinity, VSEInfinityConfig, drop_items
-from pipeline.inputs.data import WordRows
-from pipeline.inputs.split import Regions, Split, Words
+from pipeline.features.data import WordRows
+from pipeline.features.split import Regions, Split, Words
 
 COUNTS, LENGTHS = torch.tensor([5, 1, 3, 0, 5, 4]), torch.tensor([4, 1, 3, 2, 4, 4])
 

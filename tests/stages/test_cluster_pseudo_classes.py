@@ -8,7 +8,7 @@ from tiny_inputs import IMAGES, PATHS, write_image_features, write_inputs, write
 
 from models.dual_path.classes import read_pseudo_classes
 from pipeline.corpus.tables import in_split, load_images
-from pipeline.storage.features import FeatureFile
+from pipeline.features.feature_file import FeatureFile
 from stages.cluster_pseudo_classes import main
 
 OPTIONS = ["--images", PATHS["images"], "--features", PATHS["features"], "--output", "p.h5"]

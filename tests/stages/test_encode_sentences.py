@@ -14,15 +14,15 @@ from tiny_inputs import write_params, write_vocabulary
 
 from pipeline.corpus.tables import captions_digest, in_split, load_captions
 from pipeline.corpus.vocabulary import load_word_vectors
-from pipeline.inputs.data import SentenceVectors
+from pipeline.features import feature_file as feature_files
+from pipeline.features.data import SentenceVectors
+from pipeline.features.feature_file import FeatureFile, FeatureWriter, write_features
+from pipeline.features.sentences.encoder import BLOCK, encoder_of, read_encoder
+from pipeline.features.sentences.fisher import FisherVector
+from pipeline.features.sentences.mixtures import fit_mixture
+from pipeline.features.sentences.word_space import fit_word_space
 from pipeline.runtime import files
 from pipeline.runtime.files import sha256_file
-from pipeline.sentences.encoder import BLOCK, encoder_of, read_encoder
-from pipeline.sentences.fisher import FisherVector
-from pipeline.sentences.mixtures import fit_mixture
-from pipeline.sentences.word_space import fit_word_space
-from pipeline.storage import features as feature_files
-from pipeline.storage.features import FeatureFile, FeatureWriter, write_features
 from stages.encode_sentences import main
 
 WORDS = ["a", "red", "dog", "dogs", "cat", "sat", "blue", "ball", "runs", "two", "men", "bowl"]

@@ -18,8 +18,8 @@ from models.backbone.network import check_size, classifier, cut, read_network, w
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
 from pipeline.corpus.tables import images_digest, load_images
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import FeatureFile
 from stages.extract_image_features import main
 from stages.params import load_params
 

@@ -16,7 +16,7 @@ from models.backbone.network import weights_digest
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
 from pipeline.corpus.tables import images_digest, load_images
-from pipeline.inputs.regions import open_regions
+from pipeline.features.data import ImageRegions
 from stages.extract_region_features import main
 
 OBJECTS, ATTRIBUTES = ("circle", "star"), ("red", "green", "blue")
@@ -55,7 +55,7 @@ def refused(*more: str) -> str:
 
 def test_the_file_and_what_it_says_of_itself(network) -> None:
     extract()
-    file = open_regions(Path("regions.h5"))
+    file = ImageRegions(Path("regions.h5")).file
     assert file.shape() == (12, 3, 12)
     images = load_images(Path("corpus/images.parquet"))
     assert file.attributes["corpus_sha256"] == images_digest(images)
@@ -87,7 +87,7 @@ def test_the_same_bytes_with_workers_and_adaptive_numbers(network) -> None:
     with on_pretended_gpu(Path()):
         extract("gpu.h5")
     assert Path("one.h5").read_bytes() == Path("gpu.h5").read_bytes()
-    assert open_regions(Path("one.h5")).shape() == (12, 6, 12)
+    assert ImageRegions(Path("one.h5")).file.shape() == (12, 6, 12)
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_cells_of_a_grid_need_no_detector(network) -> None:
     change(workers=0)
     extract("again.h5", "--captions", "corpus/captions.parquet")
     assert Path("regions.h5").read_bytes() == Path("again.h5").read_bytes()
-    file = open_regions(Path("regions.h5"))
+    file = ImageRegions(Path("regions.h5")).file
     assert file.shape() == (12, 6, 96)
     assert (file.attributes["model"], file.attributes["layer"]) == ("timm/test_resnet", "map")
     params = json.loads(file.attributes["params"])
@@ -134,7 +134,7 @@ def test_a_grid_has_near_values_in_bfloat16(network) -> None:
     extract("one.h5")
     change(network={"precision": "bf16"})
     extract("near.h5")
-    one, near = (open_regions(Path(name)).read(range(12)) for name in ("one.h5", "near.h5"))
+    one, near = (ImageRegions(Path(name)).file.read(range(12)) for name in ("one.h5", "near.h5"))
     assert not np.array_equal(one, near)
     assert np.abs(one.astype(float) - near).max() < 0.05 * np.abs(one).max()
 
@@ -142,7 +142,7 @@ def test_a_grid_has_near_values_in_bfloat16(network) -> None:
 def test_a_grid_of_the_detector_s_resnet(network) -> None:
     change(source="grid", grid=[2, 2], network={"layers": ["layer2"], "size": 64})
     extract()
-    assert open_regions(Path("regions.h5")).shape() == (12, 4, 128)
+    assert ImageRegions(Path("regions.h5")).file.shape() == (12, 4, 128)
     change(network={"layers": None})
     assert "regions.network.layers = None: with 2 lists in detector.anchors" in refused()
 

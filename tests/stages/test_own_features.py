@@ -15,8 +15,8 @@ from tiny_inputs import IMAGES, WORDS, write_inputs, write_params
 
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.score_file import read_scores
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.graph import stage_paths
-from pipeline.storage.features import FeatureFile
 from stages import encode_sentences, extract_image_features, score, train
 from vse_workbench.commands import search
 

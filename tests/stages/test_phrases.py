@@ -11,9 +11,9 @@ from entities_cases import write_entities
 from PIL import Image
 from pretended_cuda import on_pretended_gpu
 
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.feature_file import FeatureFile
 from pipeline.phrases.tables import load_phrases
-from pipeline.storage.checkpoint import read_checkpoint
-from pipeline.storage.features import FeatureFile
 
 PATHS = {
     "images": "data/corpus/images.parquet",

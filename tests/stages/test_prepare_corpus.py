@@ -9,7 +9,7 @@ from corpora import ROOT, change_params
 from reader_cases import save_images
 
 from pipeline.corpus.tables import RELEVANCE, load_captions, load_images, read_table
-from pipeline.words.matrix import count_words, frequent_words
+from pipeline.corpus.words.matrix import count_words, frequent_words
 
 TINY = {"train": 5, "val": 2, "test": 3, "image_size": 48, "captions_per_image": 2}
 SHAPES = ("prepare_corpus", "--raw", "data/raw/shapes", "--output", "data/corpus")

@@ -10,10 +10,10 @@ from tiny_inputs import DIM, WORDS, write_image_features, write_inputs, write_vo
 from models.registry import models_that
 from pipeline.evaluation.rank_file import read_query_ranks
 from pipeline.evaluation.score_file import EMBEDDINGS, TEXTS, read_scores
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.storage.features import FeatureFile
-from pipeline.storage.groups import GroupFile
 from stages.evaluate import main as evaluate
 from stages.score import likeness, main
 

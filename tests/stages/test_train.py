@@ -8,7 +8,7 @@ from commands import fail
 from model_runs import VSE
 from tiny_inputs import PATHS, write_image_features, write_inputs
 
-from pipeline.storage.features import FeatureFile
+from pipeline.features.feature_file import FeatureFile
 from stages.train import main
 
 

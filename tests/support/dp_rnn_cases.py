@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from models.dp_rnn.model import DPRNN, DPRNNConfig
-from pipeline.inputs.data import WordRows
-from pipeline.inputs.split import Regions, Split
+from pipeline.features.data import WordRows
+from pipeline.features.split import Regions, Split
 from pipeline.training.trainer import Phase
 
 PAPER = {"beta_words": 0.3, "beta_objects": 0.3}

@@ -9,7 +9,7 @@ from model_runs import ModelRuns
 from tiny_inputs import CLASSES, DUAL_PATH, NETWORK, PATHS, write_coloured_images
 
 from models.dual_path.model import DualPath, DualPathConfig
-from pipeline.inputs.files import Inputs
+from pipeline.features.data import Inputs
 from pipeline.runtime.repeatable import seed_everything
 from stages.cluster_pseudo_classes import main as cluster
 from stages.extract_image_features import main as extract

@@ -6,7 +6,7 @@ from corpora import CAPTIONS, IMAGES
 from pipeline.evaluation.external import Pairs, write_external
 from pipeline.evaluation.params import ExternalConfig
 from pipeline.evaluation.score_file import read_scores
-from pipeline.storage.groups import GroupFile
+from pipeline.features.groups import GroupFile
 
 SIZES = {"train": 5, "val": 3, "test": 4}
 

@@ -14,11 +14,11 @@ from tiny_inputs import WORDS, write_params, write_vocabulary
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.registry import load_model
-from pipeline.inputs.files import Inputs
+from pipeline.features.checkpoint import Description, write_checkpoint
+from pipeline.features.data import Inputs
+from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
-from pipeline.storage.checkpoint import Description, write_checkpoint
-from pipeline.storage.features import FeatureFile, write_features
 from stages import encode_sentences, extract_image_features, extract_region_features, score
 from vse_workbench.search.embedder import FILES
 
@@ -75,8 +75,9 @@ def draw_corpus(folder):
     write_corpus(folder / "corpus", images, captions)
 
 
-def make_world(folder):
-    """A folder as after `dvc repro`, of drawn weights: the repository's dvc.yaml says where."""
+def make_world(folder, models=tuple(NETWORKS)):
+    """A folder as after `dvc repro`, of drawn weights: the repository's dvc.yaml says where.
+    models: all, or vse alone, which needs neither regions nor sentences."""
     shutil.copy(encode_sentences.__file__.replace("stages/encode_sentences.py", "dvc.yaml"), folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -87,14 +88,14 @@ def make_world(folder):
         for name in ("corpus", "vocabulary"):
             (folder / name).rename(folder / "data" / name)
         put_detector(0)
-        for stage, names in (
-            (extract_image_features, "images detector output network"),
-            (extract_region_features, "images captions detector output"),
-            (encode_sentences, "captions vocabulary output encoder"),
-        ):
+        stages = [(extract_image_features, "images detector output network")]
+        if models != ("vse",):
+            stages.append((extract_region_features, "images captions detector output"))
+            stages.append((encode_sentences, "captions vocabulary output encoder"))
+        for stage, names in stages:
             paths = stage_paths(stage.__name__.split(".")[-1], names.split())
             succeed(stage.main, folder, *as_options(paths))
-        for model in NETWORKS:
+        for model in models:
             draw_weights(model)
             put_scores(model)
         curve = "epoch\tphase\tloss\tval_rsum\n1\ta\t9\t10\n2\tb\t5\t20\n"

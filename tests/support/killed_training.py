@@ -14,9 +14,9 @@ from forked import ended, killed
 from losses import pair_loss
 
 from models.vse import VSE, VSEConfig
-from pipeline.inputs.data import WordRows
-from pipeline.inputs.split import PairBatches, Split
-from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.features.checkpoint import Description, write_checkpoint
+from pipeline.features.data import WordRows
+from pipeline.features.split import PairBatches, Split
 from pipeline.training.curve import curve_tsv, validate_retrieval
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile

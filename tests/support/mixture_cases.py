@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.sentences.mixtures import Mixture
+from pipeline.features.sentences.mixtures import Mixture
 
 
 def some_mixture(kind: str, centres: int = 3, width: int = 4, seed: int = 0) -> Mixture:

@@ -12,9 +12,9 @@ from tiny_inputs import PATHS, REGIONS, SENTENCES, options, write_params
 
 from models.registry import load_model
 from pipeline.evaluation.score_file import SplitScores, read_scores
-from pipeline.inputs.files import Inputs
+from pipeline.features.checkpoint import Checkpoint, read_checkpoint
+from pipeline.features.data import Inputs
 from pipeline.runtime.repeatable import seed_everything
-from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from stages.evaluate import main as evaluate_stage
 from stages.params import load_params, run_of, whole_type
 from stages.score import main as score_stage

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.inputs.split import Split
+from pipeline.features.split import Split
 
 
 def numbered_split(described, groups, images, captions):

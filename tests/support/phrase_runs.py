@@ -10,8 +10,8 @@ import pandas as pd
 from commands import succeed
 from model_runs import ModelRuns
 
+from pipeline.features.feature_file import write_features
 from pipeline.phrases.tables import SIDES, PhraseTables
-from pipeline.storage.features import write_features
 from stages.train_phrases import main as train_stage
 
 FILES = {

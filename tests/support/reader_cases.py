@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from pipeline.dataset.params import CorpusConfig, ShapesConfig
-from pipeline.dataset.read import read_corpus
-from pipeline.dataset.source import Options
+from pipeline.corpus.dataset.read import read_corpus
+from pipeline.corpus.dataset.source import Options
+from pipeline.corpus.params import CorpusConfig, ShapesConfig
 
 CORPUS = {"val_images": 1, "test_images": 1, "max_megapixels": 1.0}
 SHAPES = {"train": 6, "val": 3, "test": 3, "image_size": 64, "captions_per_image": 3}

@@ -17,13 +17,13 @@ from pipeline.evaluation.protocol import evaluate, first_images
 from pipeline.evaluation.rank_file import write_ranks
 from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.evaluation.standing import behind_first
+from pipeline.features.groups import GroupFile
 from pipeline.phrases.found import Searched
 from pipeline.phrases.result import evaluate_phrases, write_result
 from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables, load_phrases
 from pipeline.report.attention_pairs import PairAttention, RankedPair, write_attention
 from pipeline.report.page import Files, Run, build_page
 from pipeline.runtime.files import write_json
-from pipeline.storage.groups import GroupFile
 
 HOSTILE = '<script>alert("caption")</script> & <img src=x onerror=alert(1)>'
 CSLS = Criterion("csls", k=3)

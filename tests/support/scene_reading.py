@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from ruamel.yaml import YAML
 
-from pipeline.readers.shapes.drawing import box
-from pipeline.readers.shapes.world import load_world
+from pipeline.corpus.readers.shapes.drawing import box
+from pipeline.corpus.readers.shapes.world import load_world
 
 RAW = Path(__file__).resolve().parents[2] / "data" / "raw" / "shapes"
 TEXT = (RAW / "world.yaml").read_text()

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.features.shards import FeatureJob, Plan
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.section import RuntimeConfig
-from pipeline.storage.shards import FeatureJob, Plan
 
 COUNT, BATCH = 22, 4
 WORK, DRIVER, MADE = Path("work"), Path("driver.pid"), Path("made")

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from corpora import change_params, write_corpus
 from PIL import Image
+from pipeline.features.regions.file import ImageRegions, packed
 
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.corpus.vocabulary import content_digest
-from pipeline.regions.file import ImageRegions, packed
-from pipeline.storage.features import write_features
+from pipeline.features.feature_file import write_features
 
 IMAGES = {"train": 24, "val": 8, "test": 9}
 WORDS = [f"w{i}" for i in range(12)]
@@ -84,14 +84,15 @@ def write_sentences(folder, known=WORDS, **attributes):
     write_features(folder / SENTENCES, ids, {"features": vectors}, described)
 
 
-def write_regions(folder, **attributes):
+def write_regions(folder, known=WORDS, **attributes):
     """`regions.h5`: a region per word that some caption of the image has, and one of no thing."""
     generator = np.random.default_rng(2)
-    things = generator.normal(size=(len(WORDS), DIM))
+    things = generator.normal(size=(len(known), DIM))
     words = load_captions(folder / PATHS["captions"]).groupby("image_id", sort=False)["tokens"]
     found = {}
     for name, captions in words:
-        shown = sorted({WORDS.index(word) for caption in captions for word in caption})
+        named = {word for caption in captions for word in caption if word in known}
+        shown = sorted(known.index(word) for word in named)
         features = np.vstack([things[shown], generator.normal(size=(1, DIM))])
         corners = np.sort(generator.uniform(0, 32, (len(features), 2, 2)), axis=1)
         boxes = corners.reshape(-1, 4).astype(np.float32)

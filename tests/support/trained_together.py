@@ -20,8 +20,7 @@ from models.base import train_model
 from models.phrases import PHRASE_MODELS, load_phrase_model
 from models.phrases.data import PhraseData, PhraseFiles
 from models.registry import load_model
-from pipeline.inputs.data import RetrievalData
-from pipeline.inputs.files import Inputs
+from pipeline.features.data import Inputs, RetrievalData
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.repeatable import seed_everything
 from pipeline.training.process_group import ProcessGroup, process_group

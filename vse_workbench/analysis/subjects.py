@@ -8,9 +8,9 @@ import pandas as pd
 
 from pipeline.evaluation.correlation import Correlation, correlate, sample_rows
 from pipeline.evaluation.score_file import SplitScores
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.search.index import rows_of_ids
-from pipeline.storage.features import FeatureFile
 
 FEATURES = "image features"  # the label of what a model was given, before any training
 

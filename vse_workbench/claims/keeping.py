@@ -18,13 +18,13 @@ from pipeline.corpus.tables import (
 from pipeline.evaluation.figures import DECIMALS, chance_level, rounded
 from pipeline.evaluation.rank_file import read_query_ranks
 from pipeline.evaluation.truth import group_codes
+from pipeline.features.feature_file import FeatureFile
 from pipeline.phrases.tables import load_phrases
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.text import Values
-from pipeline.storage.features import FeatureFile
 from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
 from vse_workbench.claims.queue import TRAINING, Job, Plan
 from vse_workbench.claims.ranks import KeptRanks, write_ranks
@@ -110,7 +110,7 @@ def _path_in(folder: Path, stage: str, option: str) -> Path:
 def _read_epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
     """Validation of the kept epoch, its number, that of the last one, and the most there might have
     been: all in its phase. Of several trainings those of the one that is nearest to its cap."""
-    from pipeline.storage.checkpoint import read_checkpoint  # torch takes seconds to load
+    from pipeline.features.checkpoint import read_checkpoint  # torch takes seconds to load
 
     rsums = []
     reached = []

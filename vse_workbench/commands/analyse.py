@@ -6,11 +6,11 @@ import click
 
 from pipeline.corpus.tables import load_captions
 from pipeline.evaluation.revisions import load_scores
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_of, stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device
-from pipeline.storage.groups import GroupFile
 from stages.common import command, model_name, to_folder
 from stages.params import load_for_queries
 from vse_workbench.analysis import artefacts, subjects

@@ -6,13 +6,13 @@ import click
 
 from models.attention.pictures import open_attention
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.inputs.files import Inputs
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.data import Inputs
 from pipeline.report.attention import draw_attention
 from pipeline.report.pictures import check_png, write_png
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device
-from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, target
 from stages.params import load_for_queries
 

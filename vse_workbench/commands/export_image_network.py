@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from models.backbone.image_cnn import tuned_classifier
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.weights import write_weights
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
-from pipeline.storage.checkpoint import read_checkpoint
-from pipeline.storage.weights import write_weights
 from stages.common import command, existing, target
 
 GROUP = "take out"

@@ -6,12 +6,12 @@ import click
 
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
 from pipeline.evaluation.comparison import read_results
+from pipeline.features.checkpoint import read_checkpoint
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device
 from pipeline.search.index import read_index
-from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, to_folder
 from stages.params import load_for_queries
 from vse_workbench.export.card import model_card

@@ -11,11 +11,11 @@ from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.external import Pairs, Similarity, write_external
 from pipeline.evaluation.params import ALLOWED_NAME, FILE_NAME
 from pipeline.evaluation.score_file import read_scores
-from pipeline.matching.clip_retrieval import has_both
+from pipeline.features.groups import GroupFile
+from pipeline.features.matching.clip_retrieval import has_both
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
-from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, sizes_line
 from stages.evaluate import evaluate_split
 from stages.params import load_for_queries

@@ -6,12 +6,12 @@ from pathlib import Path
 import click
 import h5py
 
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.groups import GroupFile
 from pipeline.report import inspection
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.process import print_json
 from pipeline.runtime.text import printable
-from pipeline.storage.features import FeatureFile
-from pipeline.storage.groups import GroupFile
 from stages.common import command, json_option, target
 
 GROUP = "look"
@@ -100,8 +100,8 @@ def draw_image(path: Path, name: str, picture: Path) -> None:
         WorkbenchError: regions without boxes, or of another corpus.
     """
     from pipeline.corpus.tables import load_images  # these take a second to load
-    from pipeline.inputs.data import ImageRegions
-    from pipeline.inputs.regions import has_boxes
+    from pipeline.features.data import ImageRegions
+    from pipeline.features.regions.boxes import has_boxes
     from pipeline.report.pictures import check_png, write_png
     from pipeline.report.regions import draw_regions
     from pipeline.runtime.graph import stage_paths

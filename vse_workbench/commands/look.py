@@ -7,12 +7,12 @@ from tempfile import TemporaryDirectory
 import click
 import pandas as pd
 
+from pipeline.corpus.dataset import READERS
+from pipeline.corpus.dataset.read import with_tokens
+from pipeline.corpus.dataset.source import Options, Source
+from pipeline.corpus.params import CorpusConfig, ShapesConfig
 from pipeline.corpus.scripts import describe_captions
 from pipeline.corpus.tables import SPLITS
-from pipeline.dataset import READERS
-from pipeline.dataset.params import CorpusConfig, ShapesConfig
-from pipeline.dataset.read import with_tokens
-from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import counted, listing
 from pipeline.runtime.process import uncollected
 from pipeline.runtime.text import printable

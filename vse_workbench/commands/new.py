@@ -10,14 +10,14 @@ from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
 from models.ranking import LOSSES
 from models.registry import class_name, load_model, model_file, model_names
-from pipeline.dataset import READERS
+from pipeline.corpus.dataset import READERS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.metrics import FILES as METRICS
+from pipeline.features.sentences.encodings import ENCODINGS
 from pipeline.runtime.code import ROOT
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
 from pipeline.runtime.registry import ONE_CLASS, Registry
-from pipeline.sentences.encodings import ENCODINGS
 from stages.common import CODE, command
 from stages.params import whole_type
 

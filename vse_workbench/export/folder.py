@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pipeline.features.checkpoint import Checkpoint, read_checkpoint
+from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import publish, sha256_file, write_json
 from pipeline.runtime.first_bytes import absent, shown_path, stand_in
 from pipeline.runtime.text import Values
-from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
-from pipeline.storage.features import FeatureFile, write_features
 from vse_workbench.search.embedder import PRODUCERS, Files
 
 FORMAT = 1

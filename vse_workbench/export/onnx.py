@@ -24,12 +24,12 @@ from models.backbone.network import ImageNetwork, read_network
 from models.base import Model
 from models.layers.sets import GPO
 from models.registry import load_model
-from pipeline.inputs.split import Words
+from pipeline.features.checkpoint import Checkpoint
+from pipeline.features.split import Words
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 from pipeline.runtime.process import say
 from pipeline.runtime.text import Values
-from pipeline.storage.checkpoint import Checkpoint
 from vse_workbench.search.embedder import Files
 
 BATCHES = (1, 3, 8)  # batch sizes at which a network is compared

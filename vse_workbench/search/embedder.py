@@ -20,20 +20,20 @@ from models.base import Model, Rows
 from models.layers.pixels import SeesPixels
 from models.registry import load_model, model_names
 from pipeline.corpus.tables import load_captions
-from pipeline.inputs.data import (
+from pipeline.features.checkpoint import Checkpoint, read_checkpoint
+from pipeline.features.data import (
     CaptionKind,
     ImageRegions,
+    Inputs,
     SentenceVectors,
     TokenStates,
     encode_query,
 )
-from pipeline.inputs.files import Inputs
-from pipeline.inputs.split import Captions, Images, to_device
+from pipeline.features.split import Captions, Images, to_device
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.search.index import Index, top_rows
-from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 
 FILES = ("images", "captions", "features", "text", "checkpoint", "output")  # of stages.score
 Files = dict[str, Path]
@@ -199,7 +199,7 @@ class QueryEmbedder:
         """
         captions = self.data.captions
         if captions.encoder is None and self.text_encoder is not None:
-            from pipeline.sentences.encoder import encoder_of, read_encoder
+            from pipeline.features.sentences.encoder import encoder_of, read_encoder
 
             if isinstance(captions, SentenceVectors):
                 captions.encoder = encoder_of(captions.file, self.text_encoder, wordnet)

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.corpus.images import FORMATS, check_aspect, open_rgb
+from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.runtime.disk import to_workbench_error
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import fingerprint
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.text import is_text, printable
 from pipeline.search.index import Hit, top_rows
-from pipeline.storage.features import FeatureFile, write_features
 from vse_workbench.export.embedder import MAX_PIXELS, Embedder
 from vse_workbench.search.searcher import Answer
 

@@ -13,6 +13,8 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.score_file import SplitScores, read_scores
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say, without_progress
@@ -27,8 +29,6 @@ from pipeline.search.index import (
     read_index,
 )
 from pipeline.search.params import SearchConfig
-from pipeline.storage.checkpoint import read_checkpoint
-from pipeline.storage.groups import GroupFile
 from stages.params import CommonParams
 from vse_workbench.search.embedder import Files, Query, open_embedder, query_files, rescored
 

@@ -7,11 +7,11 @@ import torch
 from PIL import Image
 
 from models.attention.pictures import open_attention
-from pipeline.inputs.files import Inputs
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.data import Inputs
 from pipeline.report.attention import draw_attention
 from pipeline.report.attention_reader import AttentionReader
 from pipeline.search.index import query_words
-from pipeline.storage.checkpoint import read_checkpoint
 from vse_workbench.search.searcher import Searcher
 
 INPUTS = ("images", "captions", "features", "text")

@@ -10,12 +10,25 @@ SINGLE_QUERY = True
 
 
 def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
-    """2 s (N, M) less the means of the item's k nearest queries and the query's k nearest items."""
-    k, sizes = settings.k, scores.shape
-    if not 1 <= k <= min(sizes):
+    """2 s less the means of the item's k nearest queries and of the query's k nearest items.
+
+    Args:
+        scores: (N, M) of a model.
+        queries: axes of the queries, IMAGES or CAPTIONS.
+        settings: k is used.
+
+    Returns:
+        The scores to rank by, the same for every axis.
+
+    Raises:
+        WorkbenchError: a k above N or M.
+    """
+    k = settings.k
+    images, captions = scores.shape
+    if not 1 <= k <= min(images, captions):
         raise WorkbenchError(
-            f"inference.k = {k}: csls takes the k nearest of {sizes[0]} images and {sizes[1]} "
-            f"captions; allowed are 1 to {min(sizes)}",
+            f"inference.k = {k}: csls takes the k nearest of {images} images and {captions} "
+            f"captions; allowed are 1 to {min(images, captions)}",
             "set inference.k in params.yaml",
         )
     of_images, of_captions = nearest_means(scores, k)
@@ -23,6 +36,8 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
+    """The same for scores `s`, queries in rows, and k of `settings`, from sorted lists."""
+
     def mean(numbers: Sequence[float]) -> float:
         return sum(sorted(numbers, reverse=True)[: settings.k]) / settings.k
 

@@ -16,8 +16,18 @@ SINGLE_QUERY = True
 
 
 def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
-    """log of the product of the softmaxes of beta s over images and over captions; scores (N, M).
-    Cheng et al. 2021 take the score times the softmax, which reverses negative scores: not used."""
+    """log of the product of the softmaxes of beta s over images and over captions.
+
+    Cheng et al. 2021 take the score times the softmax, which reverses negative scores: not used.
+
+    Args:
+        scores: (N, M) of a model.
+        queries: axes of the queries, IMAGES or CAPTIONS.
+        settings: beta is used.
+
+    Returns:
+        The scores to rank by, the same for every axis.
+    """
     beta = settings.beta
     over_captions, over_images = log_sum_exp(scores, [CAPTIONS, IMAGES], beta)
     change = WithTerms(2 * beta, -over_captions, -over_images)
@@ -25,6 +35,7 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
+    """The same for scores `s`, queries in rows, and beta of `settings`, from loops."""
     turned = [list(column) for column in zip(*s, strict=True)]
     over_queries = slow_log_softmax(s, settings.beta)
     over_items = zip(*slow_log_softmax(turned, settings.beta), strict=True)

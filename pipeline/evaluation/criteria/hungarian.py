@@ -11,7 +11,19 @@ WHOLE_MATRIX = True
 
 
 def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
-    """A new matrix (N, M) for every axis of queries; scores must be a Matrix."""
+    """What is assigned to a query first, then all others, each part in order of scores.
+
+    Args:
+        scores: (N, M) of a model, a Matrix.
+        queries: axes of the queries, IMAGES or CAPTIONS.
+        settings: none is used.
+
+    Returns:
+        A new matrix for each axis.
+
+    Raises:
+        WorkbenchError: products of embeddings, and more pairs than can be assigned.
+    """
     if not isinstance(scores, Matrix):
         raise WorkbenchError(
             "inference.criteria: hungarian assigns all pairs at once and needs the whole matrix of "

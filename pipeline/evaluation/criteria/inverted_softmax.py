@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pipeline.evaluation.criterion import (
+    CAPTIONS,
     IMAGES,
     Criterion,
     WithTerms,
@@ -15,15 +16,27 @@ SINGLE_QUERY = True
 
 
 def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
-    """log of exp(beta s) / sum over queries of exp(beta s); scores (N, M). The sum holds the query
-    itself (Smith et al. 2017); eq. 5 leaves it out, p / (1 - p) instead of p: the same ranks."""
-    sums = log_sum_exp(scores, queries, settings.beta)
-    changes = (
-        WithTerms(settings.beta, *((None, -total) if axis == IMAGES else (-total, None)))
-        for total, axis in zip(sums, queries, strict=True)
-    )
-    return [Rescored(scores, change) for change in changes]
+    """log of exp(beta s) / sum over queries of exp(beta s).
+
+    The sum holds the query itself (Smith et al. 2017); eq. 5 leaves it out, p / (1 - p) instead of
+    p: the same ranks.
+
+    Args:
+        scores: (N, M) of a model.
+        queries: axes of the queries, IMAGES or CAPTIONS.
+        settings: beta is used.
+
+    Returns:
+        The scores to rank by, for each axis.
+    """
+    views: list[Scores] = []
+    for axis, total in zip(queries, log_sum_exp(scores, queries, settings.beta), strict=True):
+        of_images = -total if axis == CAPTIONS else None
+        of_captions = -total if axis == IMAGES else None
+        views.append(Rescored(scores, WithTerms(settings.beta, of_images, of_captions)))
+    return views
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
+    """The same for scores `s`, queries in rows, and beta of `settings`, from loops."""
     return slow_log_softmax(s, settings.beta)

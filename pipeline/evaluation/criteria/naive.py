@@ -10,8 +10,16 @@ SINGLE_QUERY = True
 
 
 def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
+    """The scores as they are.
+
+    Args:
+        scores: (N, M) of a model.
+        queries: axes of the queries, IMAGES or CAPTIONS.
+        settings: none is used.
+    """
     return [scores.for_queries(axis) for axis in queries]
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
+    """The scores `s` as they are, whatever the `settings`."""
     return s

@@ -65,7 +65,8 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same from loops, queries in rows, each with all others as its bank."""
+    """The same for scores `s`, queries in rows, each with all others as its bank, and beta of
+    `settings`, from loops."""
 
     def nearest(row: list[float]) -> set[int]:
         return {item for item, score in enumerate(row) if score == max(row)}

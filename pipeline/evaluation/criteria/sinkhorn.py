@@ -8,6 +8,15 @@ from pipeline.evaluation.scores import Rescored, Scores
 
 
 def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
-    """log of the entropic transport plan of scores (N, M), the same for both directions."""
+    """log of the entropic transport plan of scores.
+
+    Args:
+        scores: (N, M) of a model.
+        queries: axes of the queries, IMAGES or CAPTIONS.
+        settings: beta and iterations are used.
+
+    Returns:
+        The scores to rank by, the same for every axis.
+    """
     u, v = potentials(scores, settings.beta, settings.iterations)
     return [Rescored(scores, WithTerms(settings.beta, u, v))] * len(queries)

@@ -19,7 +19,8 @@ NOTE = (
 
 def average_precision(ranking: Ranking) -> np.ndarray:
     """1/R of the sum, over true items among the first R, of the precision at their rank: (Q,)."""
-    ranks, counts = ranking.ranks, ranking.true_counts
+    ranks = ranking.ranks
+    counts = ranking.true_counts
     precision = np.arange(1, ranks.shape[1] + 1) / ranks  # 0 at the infinite ranks
     return 100.0 * np.where(ranks <= counts[:, None], precision, 0.0).sum(axis=1) / counts
 
@@ -31,8 +32,14 @@ def reference(truth: Sequence[bool]) -> float:
 
 
 def chance(true: np.ndarray, items: int) -> float:
-    """The exact expectation: 1/n of the sum over k = 1 ... R of (1 + (k-1) (R-1) / (n-1)) / k. Rank
-    k is true with probability R/n, each of the k - 1 before it then with (R-1) / (n-1)."""
+    """The exact expectation: 1/n of the sum over k = 1 ... R of (1 + (k-1) (R-1) / (n-1)) / k.
+
+    Rank k is true with probability R/n, each of the k - 1 before it then with (R-1) / (n-1).
+
+    Args:
+        true: (Q,) how many items of each query are true, R.
+        items: how many items there are, n.
+    """
     total = 0.0
     for count, queries in zip(*np.unique(true, return_counts=True), strict=True):
         rank = np.arange(1, count + 1)

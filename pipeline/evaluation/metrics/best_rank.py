@@ -15,12 +15,22 @@ def reference(truth: Sequence[bool]) -> float:
 
 
 def median(true: np.ndarray, items: int) -> float:
-    """The median of the best ranks of all queries together under random rankings."""
+    """The median of the best ranks of all queries together under random rankings.
+
+    Args:
+        true: (Q,) how many items of each query are true.
+        items: how many items there are.
+    """
     return float(np.argmax(survival_function(true, items) <= 0.5 + 1e-12))
 
 
 def mean(true: np.ndarray, items: int) -> float:
-    """The mean best rank under random rankings: (n + 1) / (m + 1) with m of n items true."""
+    """The mean best rank under random rankings: (n + 1) / (m + 1) with m of n items true.
+
+    Args:
+        true: (Q,) how many items of each query are true.
+        items: how many items there are.
+    """
     return float(((items + 1) / (true + 1)).mean())
 
 

@@ -33,7 +33,12 @@ def reference(grades: Sequence[float]) -> float:
 
 
 def chance(grades: np.ndarray, items: int) -> float:
-    """Every grade is expected to be divided by the mean of all discounts."""
+    """Every grade is expected to be divided by the mean of all discounts.
+
+    Args:
+        grades: (Q, R) of the true items of each query, falling, 0 where there are fewer.
+        items: how many items there are.
+    """
     discount = float((1 / np.log2(np.arange(2, items + 2))).mean())
     return 100.0 * float((grades.sum(axis=1) * discount / _ideal(grades)).mean())
 

@@ -21,7 +21,12 @@ def reference(truth: Sequence[bool]) -> float:
 
 
 def chance(true: np.ndarray, items: int) -> float:
-    """Every true item is among the first R of n with probability R/n."""
+    """Every true item is among the first R of n with probability R/n.
+
+    Args:
+        true: (Q,) how many items of each query are true.
+        items: how many items there are.
+    """
     return 100.0 * float((true / items).mean())
 
 

@@ -11,7 +11,12 @@ NOTE = "R@K: percent of the queries with a true item among the first K."
 
 
 def recall(k: int, curve: bool = False) -> Metric:
-    """The row of R@k; curve: whether training records it."""
+    """The row of R@k.
+
+    Args:
+        k: from 1.
+        curve: whether training records it after every epoch.
+    """
 
     def per_query(ranking: Ranking) -> np.ndarray:
         return 100.0 * (ranking.ranks[:, 0] <= k)

@@ -9,7 +9,7 @@ from model_runs import DP_RNN, SCAN, SHORTLIST
 from tiny_inputs import write_regions
 
 from models.scan import SCAN as Network
-from pipeline.inputs.files import Inputs
+from pipeline.features.data import Inputs
 
 SHORT = {"matching": 1, "recurrent": 1, "all": 0}
 

@@ -11,7 +11,7 @@ from model_runs import DP_RNN, SCAN, VSE_INFINITY
 from sklearn.preprocessing import StandardScaler
 from tiny_inputs import DIM, REGIONS, SLOTS, WORDS, write_regions
 
-from pipeline.storage.features import FeatureFile
+from pipeline.features.feature_file import FeatureFile
 
 RUNS = {"scan": SCAN, "dp_rnn": DP_RNN, "vse_infinity": VSE_INFINITY}
 MODELS = tuple(RUNS)

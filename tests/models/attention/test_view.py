@@ -7,7 +7,7 @@ from torch.nn.functional import normalize
 
 from models.dp_rnn.model import DPRNN, DPRNNConfig
 from models.scan import SCAN, SCANConfig
-from pipeline.inputs.split import Regions, Words
+from pipeline.features.split import Regions, Words
 
 R, T = 5, 4  # with padding
 

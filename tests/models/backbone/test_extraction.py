@@ -22,8 +22,8 @@ from safetensors.torch import save_file
 from models.backbone.extraction import extract
 from models.backbone.preprocessing import preprocessing_of
 from models.backbone.weights import imagenet_state, read_state_dict
+from pipeline.features.feature_file import FeatureFile, FeatureWriter
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import FeatureFile, FeatureWriter
 
 SIDE, WIDTH = 32, 27
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.linalg import block_diag, eigh, subspace_angles
 
 from models.cca import fit_cca, fit_each, largest_eigenvalue
+from pipeline.features.statistics import covariance
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.statistics import covariance
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from tiny_inputs import DIM, SENTENCES, WORDS, write_sentences
 from models.cca import BLOCK, fit_cca
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.evaluation.correlation import correlate
-from pipeline.storage.features import FeatureFile
+from pipeline.features.feature_file import FeatureFile
 from pipeline.training.curve import validation_columns
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from pipeline.features.regions.file import packed, region_datasets
 from region_cases import WIDTH, Detector, world
 
 from models.backbone.extraction import fill
 from models.backbone.preprocessing import PictureBatch
 from models.detector.extraction import regions_of
 from models.detector.selection import select_regions
-from pipeline.regions.file import packed, region_datasets
-from pipeline.storage.features import FeatureFile, FeatureWriter
+from pipeline.features.feature_file import FeatureFile, FeatureWriter
 
 SLOTS, DETECT = 5, Detector().regions
 select = partial(select_regions, minimum=2, maximum=SLOTS, threshold=0.5)

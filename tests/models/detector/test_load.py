@@ -22,7 +22,7 @@ from models.detector.fpn import build_detector
 from models.detector.initial import detector_of_file
 from models.detector.params import DetectorConfig
 from models.detector.weights import CLASSES, load_detector
-from pipeline.inputs.regions import open_regions
+from pipeline.features.data import ImageRegions
 from pipeline.runtime.errors import WorkbenchError
 from stages import extract_region_features, train_detector
 
@@ -184,7 +184,7 @@ def test_bottom_up_weights_become_regions(folder):
     assert description.sizes["width"] == 4
     used = ["--detector", "d.safetensors", "--output", "regions.h5"]
     succeed(extract_region_features.main, folder, *corpus, *used)
-    found = open_regions(folder / "regions.h5")
+    found = ImageRegions(folder / "regions.h5").file
     assert found.shape() == (2, 4, 128)
     assert found.attributes["layer"] == "res5"
     assert found.load("counts").min() > 0

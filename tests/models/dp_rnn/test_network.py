@@ -11,7 +11,7 @@ from models.dp_rnn.model import DPRNN, DPRNNConfig, select_early
 from models.losses import PairLoss
 from models.ranking import make_loss
 from models.scan import SCAN, SCANConfig
-from pipeline.inputs.split import Batch, Regions, Words
+from pipeline.features.split import Batch, Regions, Words
 
 LAMBDA = {"word": 4.0, "object": 9.0}
 

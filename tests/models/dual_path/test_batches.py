@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from models.dual_path.model import ImageBatches
 from models.dual_path.text import SlotRows
-from pipeline.inputs.split import Split
+from pipeline.features.split import Split
 from pipeline.runtime.errors import WorkbenchError
 
 

@@ -7,8 +7,8 @@ import torch
 
 from models.dual_path.classes import group_classes, read_pseudo_classes, write_pseudo_classes
 from models.dual_path.clusters import cluster_classes
+from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import FeatureFile, write_features
 
 CPU = torch.device("cpu")
 

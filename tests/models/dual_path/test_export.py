@@ -9,7 +9,7 @@ from tiny_inputs import PATHS
 
 from models.backbone.network import read_network
 from models.dual_path.model import DualPath
-from pipeline.storage.features import FeatureFile
+from pipeline.features.feature_file import FeatureFile
 from stages.extract_image_features import main as extract
 from vse_workbench.commands.export_image_network import main as export
 

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.model import DualPathPhaseConfig
-from pipeline.inputs.split import Batch
+from pipeline.features.split import Batch
 from pipeline.training.trainer import Phase
 
 B, K, CLASSES, MARGIN = 6, 8, 9, 1.0

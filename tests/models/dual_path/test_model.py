@@ -16,7 +16,7 @@ from models.backbone.image_cnn import pixels_of
 from models.dual_path.classes import read_pseudo_classes
 from models.dual_path.model import DualPath
 from pipeline.corpus.tables import load_images
-from pipeline.inputs.files import Inputs
+from pipeline.features.data import Inputs
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.trainer import WINDOW
 from stages.cluster_pseudo_classes import main as cluster

@@ -18,9 +18,9 @@ from models.phrases.two_branch import (
     find_hard_negatives,
 )
 from models.two_branch import StructureLoss
+from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.phrases.boxes import overlaps
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import FeatureFile, write_features
 
 REGIONS, PHRASES, IMAGES, SLOTS = 40, 24, 8, 9
 

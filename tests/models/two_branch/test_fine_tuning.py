@@ -15,8 +15,8 @@ from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
 from models.backbone.network import read_network, write_network
 from models.two_branch import TwoBranch, TwoBranchConfig
 from pipeline.corpus.tables import load_images
-from pipeline.storage.checkpoint import write_checkpoint
-from pipeline.storage.weights import read_weights
+from pipeline.features.checkpoint import write_checkpoint
+from pipeline.features.weights import read_weights
 from pipeline.training.process_group import ProcessGroup
 from stages.check_params import main as check_params
 from vse_workbench import Embedder

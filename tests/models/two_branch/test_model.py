@@ -13,7 +13,7 @@ from tiny_inputs import PATHS, SENTENCES
 
 from models.two_branch import TwoBranch
 from pipeline.corpus.tables import in_split, load_captions
-from pipeline.storage.features import FeatureFile
+from pipeline.features.feature_file import FeatureFile
 
 
 @pytest.fixture(scope="module")

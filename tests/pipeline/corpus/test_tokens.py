@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from reader_cases import options
 from scene_reading import RAW
 
+from pipeline.corpus.readers import shapes
+from pipeline.corpus.readers.shapes.drawing import box
+from pipeline.corpus.readers.shapes.mentions import plain
 from pipeline.corpus.tokens import folded, is_character, joined, tokenise
-from pipeline.readers import shapes
-from pipeline.readers.shapes.drawing import box
-from pipeline.readers.shapes.mentions import plain
 
 MINI = Path(__file__).resolve().parents[4] / "shared" / "flickr8k-mini"
 ENGLISH = re.compile(r"'?[^\W_]+")  # how every text was cut before other languages were read

@@ -15,11 +15,11 @@ from pipeline.corpus.vocabulary import (
     load_known_vectors,
     load_word_vectors,
 )
+from pipeline.corpus.words.matrix import build_vocabulary, count_words, frequent_words
+from pipeline.corpus.words.sample import Background
+from pipeline.corpus.words.vectors import WordVectors
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import FeatureFile
-from pipeline.words.matrix import build_vocabulary, count_words, frequent_words
-from pipeline.words.sample import Background
-from pipeline.words.vectors import WordVectors
 
 SENTENCES = [["a", "dog", "and", "a", "cat"], ["a", "dog"], ["a", "zebra"]]
 # By count, then alphabet: a 4, dog 2, and 1, cat 1, zebra 1.

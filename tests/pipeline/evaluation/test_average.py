@@ -16,9 +16,9 @@ from ranking_cases import split_of
 from pipeline.evaluation import combination as average
 from pipeline.evaluation.combination import write_average
 from pipeline.evaluation.score_file import SplitScores, read_scores, write_scores
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.storage.groups import GroupFile
 
 FINITE = st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=False)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.evaluation.comparison import metrics_files, of_models
+from pipeline.evaluation.comparison import files_of_models, metrics_files
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -17,8 +17,8 @@ def test_a_folder_stands_for_the_files_of_its_models(folder):
     files = [folder / "scan.json", folder / "vse.json"]
     assert metrics_files([folder], ["scan", "vse"]) == tuple(files)
     assert metrics_files([folder / "vse.json"], []) == (folder / "vse.json",)
-    assert of_models([folder], ["scan", "vse"], ".tsv") == (folder / "vse.tsv",)
-    assert of_models([folder / "other.tsv"], ["scan"], ".tsv") == (folder / "other.tsv",)
+    assert files_of_models([folder], ["scan", "vse"], ".tsv") == (folder / "vse.tsv",)
+    assert files_of_models([folder / "other.tsv"], ["scan"], ".tsv") == (folder / "other.tsv",)
 
 
 def test_what_is_left_of_a_model_is_refused_by_name(folder):

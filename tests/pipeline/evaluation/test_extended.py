@@ -14,8 +14,8 @@ from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import columns_of
 from pipeline.evaluation.protocol import evaluate
 from pipeline.evaluation.rank_file import EXTENDED, read_ranks, write_ranks
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.groups import GroupFile
 
 WAYS = ("i2t", "t2i")
 COLUMNS = columns_of(EXTENDED)

@@ -29,7 +29,7 @@ def save_ids(path, table, key, order):
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("has_ids", [False, True])
 def test_either_side_comes_first_in_any_order(tmp_path, monkeypatch, block, is_turned, has_ids):
-    monkeypatch.setattr("pipeline.arrays.file.BLOCK_BYTES", block)
+    monkeypatch.setattr("pipeline.features.arrays.file.BLOCK_BYTES", block)
     rows, columns = np.arange(12), np.arange(24)
     if has_ids:
         rows, columns = RANDOM.permutation(rows), RANDOM.permutation(columns)

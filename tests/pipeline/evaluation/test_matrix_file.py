@@ -9,8 +9,8 @@ import pytest
 from commands import refusal
 from embedding_files import FORMATS, write_vectors
 
-from pipeline.arrays import file
 from pipeline.evaluation.matrix_file import open_matrix
+from pipeline.features.arrays import file
 from pipeline.runtime.errors import WorkbenchError
 
 VALUES = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)

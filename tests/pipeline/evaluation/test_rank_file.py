@@ -10,8 +10,8 @@ from pipeline.evaluation.figures import metrics_digest
 from pipeline.evaluation.protocol import evaluate
 from pipeline.evaluation.rank_file import METRICS, read_query_ranks, read_ranks, write_ranks
 from pipeline.evaluation.score_file import SplitScores
+from pipeline.features.groups import GroupFile, write_groups
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.groups import GroupFile, write_groups
 
 PEOPLE = ["p1", "p0", "p1"]
 SCORES = np.array([[3, 1, 2, 0], [0, 1, 0, 2], [1, 0, 4, 3]], np.float32)

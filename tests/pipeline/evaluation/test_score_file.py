@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pipeline.evaluation.score_file import SplitScores, read_scores, write_scores
+from pipeline.features.groups import write_groups
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.groups import write_groups
 
 TEXTS = ("image_ids", "caption_ids", "caption_image_ids", "image_groups")
 

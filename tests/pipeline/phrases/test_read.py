@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scene_reading import MEANING, NUMBERS, RAW
 
+from pipeline.corpus.dataset.source import Options
+from pipeline.corpus.params import CorpusConfig, ShapesConfig
+from pipeline.corpus.readers.shapes import read, scenes_of, world_of
+from pipeline.corpus.readers.shapes.drawing import box
 from pipeline.corpus.tokens import tokenise
-from pipeline.dataset.params import CorpusConfig, ShapesConfig
-from pipeline.dataset.source import Options
 from pipeline.phrases.read import read_world
 from pipeline.phrases.tables import distinct_regions
-from pipeline.readers.shapes import read, scenes_of, world_of
-from pipeline.readers.shapes.drawing import box
 from stages.params import load_params
 
 

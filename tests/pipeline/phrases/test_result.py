@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from phrase_cases import random_search
 
+from pipeline.features.feature_file import FeatureFile
 from pipeline.phrases.result import (
     evaluate_phrases,
     resample_images,
@@ -11,7 +12,6 @@ from pipeline.phrases.result import (
     summary_line,
     write_result,
 )
-from pipeline.storage.features import FeatureFile
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ from commands import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.features.feature_file import FeatureFile, write_features
+from pipeline.features.groups import write_groups
 from pipeline.report import inspection
 from pipeline.report.inspection import (
     attribute_lines,
@@ -17,8 +19,6 @@ from pipeline.report.inspection import (
     statistics,
     summary_lines,
 )
-from pipeline.storage.features import FeatureFile, write_features
-from pipeline.storage.groups import write_groups
 
 IDS = [f"id{number}" for number in range(30)]
 

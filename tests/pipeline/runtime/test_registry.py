@@ -86,6 +86,12 @@ def test_what_cannot_be_an_entry_is_one_line(folder, readers, text, said):
         assert "\n" not in caught.value.message
 
 
+def test_a_file_that_fails_while_it_is_loaded_is_a_line(folder, readers):
+    write(folder, a="import os\n\nread = 1 / 0\n", b="def read(): ...\nraise KeyError('x')\n")
+    assert refusal(readers.load, "a").endswith("a.py, line 3: ZeroDivisionError: division by zero")
+    assert refusal(readers.load, "b").endswith("b.py, line 2: KeyError: 'x'")
+
+
 def test_a_loss_is_the_one_public_class_of_its_file(folder, losses):
     write(folder, a="class _Sum: ...\nclass A(_Sum): ...\nclass _B: ...")
     assert losses.load("a").__name__ == "A"

@@ -13,7 +13,7 @@ from ranking_cases import split_of
 
 from pipeline.evaluation.figures import measure, summarise
 from pipeline.evaluation.scores import Products
-from pipeline.inputs.split import PairBatches
+from pipeline.features.split import PairBatches
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.training.curve import curve_tsv, validate_retrieval, validation_columns
 from pipeline.training.process_group import ProcessGroup

@@ -25,8 +25,8 @@ from PIL import Image
 from tiny_inputs import WORDS, write_vocabulary
 
 from pipeline.evaluation.score_file import read_scores
+from pipeline.features.feature_file import FeatureFile
 from pipeline.runtime.graph import stage_paths
-from pipeline.storage.features import FeatureFile
 from stages import build_index, encode_sentences, extract_image_features
 from vse_workbench.commands.search import main
 

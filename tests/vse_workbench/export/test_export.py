@@ -26,10 +26,10 @@ import vse_workbench
 from models.vse import VSE, VSEConfig
 from pipeline.corpus.vocabulary import content_digest
 from pipeline.evaluation.score_file import read_scores
-from pipeline.inputs.split import Words
+from pipeline.features.checkpoint import read_checkpoint
+from pipeline.features.split import Words
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.storage.checkpoint import read_checkpoint
 from stages.evaluate import main as evaluate
 from vse_workbench import Embedder
 from vse_workbench.commands.export_model import main as export_model

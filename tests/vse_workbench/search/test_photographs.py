@@ -12,7 +12,7 @@ from commands import fail, run_command
 from PIL import Image
 
 from pipeline.evaluation.score_file import read_scores
-from pipeline.storage.checkpoint import read_checkpoint
+from pipeline.features.checkpoint import read_checkpoint
 from vse_workbench.commands.search import main
 from vse_workbench.export.embedder import Embedder
 from vse_workbench.export.folder import write_config, write_folder

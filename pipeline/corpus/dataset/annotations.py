@@ -1,0 +1,214 @@
+"""Files of annotations: their values checked, and what they name brought together as a Source.
+
+A reader of annotations reads values (`read_annotations`), cuts them into images with a split and
+captions, and ends with `described_source`, which finds the images and settles their splits.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.locate import locate_images
+from pipeline.corpus.dataset.source import Options, Source
+from pipeline.corpus.dataset.splits import (
+    equal_photographs,
+    in_one_split,
+    joined_groups,
+    settled_splits,
+)
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import Problems, read_text
+
+SHOWN = 10  # faults of a file that are spelt out
+WHOLE = ("missing", "value_error", "json_invalid", "too_short")  # errors that are not of one value
+
+
+def read_annotations(path: Path, kind: Any, hint: str) -> Any:
+    """The JSON value of a file, checked against a type.
+
+    Args:
+        path: the file.
+        kind: a type that pydantic knows. Values are not converted; keys that it lacks are passed
+            over.
+        hint: what is expected, for the message.
+
+    Returns:
+        The value, of type `kind`.
+
+    Raises:
+        WorkbenchError: the value is none of `kind`; the first SHOWN faults are named by their
+            places, as `images[0].split = 'dev'`.
+    """
+    adapter = TypeAdapter(kind)
+    text = read_text(path)
+    try:
+        return adapter.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise refusal(path, error, hint) from None
+
+
+def read_json_lines(path: Path, kind: Any, hint: str) -> list[Any]:
+    """The values of a file that has a JSON value on each line.
+
+    Args:
+        path: the file; empty lines are passed over.
+        kind: the type of a value, as pydantic knows it. Values are not converted.
+        hint: what is expected, for the message.
+
+    Returns:
+        The values in their order.
+
+    Raises:
+        WorkbenchError: the faults of the first lines that have some.
+    """
+    adapter = TypeAdapter(kind)
+    values: list[Any] = []
+    faults: list[str] = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values.append(adapter.validate_json(line, strict=True))
+        except ValidationError as error:
+            faults += (f"line {number}, {_fault(one)}" for one in error.errors(include_url=False))
+        if len(faults) >= SHOWN:
+            break
+    if faults:
+        raise WorkbenchError(f"{path}: " + "\n  ".join(faults[:SHOWN]), hint)
+    return values
+
+
+def refusal(path: Path, error: ValidationError, hint: str) -> WorkbenchError:
+    """The error for a file whose value is not of its type.
+
+    Args:
+        path: the file.
+        error: what pydantic found; its first SHOWN faults are named.
+        hint: what is expected.
+    """
+    faults = [_fault(detail) for detail in error.errors(include_url=False)]
+    more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
+    return WorkbenchError(f"{path}: " + "\n  ".join([*faults[:SHOWN], *more]), hint)
+
+
+def _fault(detail: ErrorDetails) -> str:
+    """`images[0].split = 'dev': must be 'train' or 'val'`, the value cut short."""
+    field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in detail["loc"])
+    value = detail["input"]
+    text = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] not in WHOLE and isinstance(value, str | int | float | None):
+        field += f" = {value!r:.40}"
+    return f"{field}: {text}".lstrip(".: ").replace("Input should", "must")
+
+
+def described_source(
+    folder: Folder,
+    options: Options,
+    splits: Mapping[str, str | None],
+    captions: pd.DataFrame,
+    groups: Mapping[str, str] | None = None,
+    remarks: Sequence[str] = (),
+) -> Source:
+    """Find the images that annotations name, and settle their splits.
+
+    Args:
+        folder: the files of the user's folder.
+        options: corpus.images, and how splits are drawn.
+        splits: for every image, as the annotations name it and in their order, train, val or test;
+            None where they give none (`settled_splits` says what happens then).
+        captions: columns caption_id, image_id (the name in the annotations), text and, where the
+            annotations have them, tokens.
+        groups: the group of every image; None: each image is its own.
+        remarks: lines for the user about what the reader assumed or left out.
+
+    Returns:
+        The source, its ids paths inside its root, its groups with equal photographs together.
+
+    Raises:
+        WorkbenchError: images that cannot be found, or splits that cannot be drawn.
+    """
+    located = locate_images(folder, options.corpus.images, list(splits))
+    named = {located.path(name): split for name, split in splits.items()}
+    own = {image: image for image in named}
+    if groups is not None:
+        own = {located.path(name): groups[name] for name in splits}
+    copies = equal_photographs(located.root, list(named))
+    together, equal = joined_groups(own, in_one_split(copies, named))
+    settled, drawn = settled_splits(named, options, together)
+    images = pd.DataFrame(
+        {
+            "image_id": list(settled),
+            "split": list(settled.values()),
+            "group": [together[image] for image in settled],
+        }
+    )
+    if located.moved:
+        moved = [located.path(name) for name in captions["image_id"].tolist()]
+        captions = captions.assign(image_id=moved)
+    left_out = named.keys() - settled.keys()
+    if left_out:
+        # a name that no image has stays: the check of all ids refuses it
+        captions = captions[~captions["image_id"].isin(left_out)].reset_index(drop=True)
+    return Source(
+        root=located.root,
+        images=images,
+        captions=captions,
+        remarks=(*remarks, *located.remarks, *equal, *drawn),
+    )
+
+
+def check_once(path: Path, names: Iterable[str]) -> None:
+    """Refuse images that a file describes in more than one record.
+
+    Args:
+        path: the file, for the message.
+        names: the image of every record.
+
+    Raises:
+        WorkbenchError: such images, all of them named.
+    """
+    problems = Problems(str(path))
+    repeated = (ascii(name) for name, number in Counter(names).items() if number > 1)
+    problems.add("images more than once", repeated)
+    problems.raise_if_any("mend the annotations")
+
+
+def one_split_each(place: Path, named: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:
+    """The split of every image, of records that may name an image several times.
+
+    Args:
+        place: the file or folder of the annotations, for the message.
+        named: the image of every record with the split that it is in, None for one without.
+
+    Returns:
+        The images in the order in which they first come.
+
+    Raises:
+        WorkbenchError: images in more than one split.
+    """
+    splits: dict[str, str | None] = {}
+    several: dict[str, None] = {}
+    for name, split in named:
+        if splits.setdefault(name, split) != split:
+            several[name] = None
+    problems = Problems(str(place))
+    problems.add("images in more than one split", map(ascii, several))
+    problems.raise_if_any("an image that is trained on must not be tested on: mend the annotations")
+    return splits
+
+
+def numbered(images: Iterable[str]) -> list[str]:
+    """Ids of captions that have none of their own: `<image>#0`, `<image>#1`, ...
+
+    Args:
+        images: the image of every caption, in the captions' order.
+    """
+    numbers: dict[str, Iterator[int]] = defaultdict(count)
+    return [f"{image}#{next(numbers[image])}" for image in images]

@@ -1,0 +1,313 @@
+"""Where the images of a dataset are: their files, found by the names that its annotations give.
+
+Annotations name images as they lay on somebody's disk: `1.jpg` in a folder of any name,
+`images/1.jpg`, `/home/me/flickr/images/1.jpg`, or with backslashes. So a folder of images is known
+by the files that it holds, not by its own name, and an image by the last parts of its name.
+Whatever is assumed is said.
+"""
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from pipeline.corpus.dataset.folder import Folder, depth, joined, list_folder, without_ending
+from pipeline.corpus.dataset.source import find_in_raw
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import Problems, is_inside
+
+# Names that published datasets give the folder of their images; they only break ties.
+IMAGE_FOLDERS = (
+    "Images",
+    "images",
+    "flickr30k_images",
+    "flickr30k-images",
+    "Flicker8k_Dataset",
+    "Flickr8k_Dataset",
+    "imgs",
+)
+# MS-COCO's names of 2014, COCO_val2014_000000000042.jpg, whose images the downloads of 2017 have as
+# 000000000042.jpg, divided in another way among the folders.
+_COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where images are.
+
+    root: the folder that ids are paths in. moved: by the names of images whose file has another
+    path in root, this path, with slashes; all other names are paths themselves, or of no file.
+    remarks: lines for the user.
+    """
+
+    root: Path
+    moved: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    def path(self, name: str) -> str:
+        """The path inside the root of an image, by its name in the annotations."""
+        return self.moved.get(name, name)
+
+
+def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> Located:
+    """Find the files of images.
+
+    Args:
+        folder: the files of the user's folder.
+        chosen: corpus.images, the folder inside it that images are looked for in, and below it;
+            None for any.
+        names: the images as the annotations name them, each once.
+
+    Returns:
+        The root and a path inside it for every name. Where one folder holds most names as they are
+        written, it is the root and they are the paths; otherwise the root is the user's or the
+        chosen folder. A name without a file keeps its own text: the check of all files names it.
+
+    Raises:
+        WorkbenchError: none of the names is a file, several folders hold all of them, or two names
+            lead to one file.
+    """
+    raw = folder.root
+    if chosen is not None:
+        folder = list_folder(find_in_raw(raw, chosen, "corpus.images", is_folder=True))
+    base = folder.root
+    usual = () if chosen is not None else IMAGE_FOLDERS
+    wanted: dict[str, set[str]] = defaultdict(set)  # names that are plain paths, by their folder
+    for name in filter(is_inside, names):
+        above, _, file = name.rpartition("/")
+        wanted[above].add(file)
+    if sum(map(len, wanted.values())) == len(names):
+        whole = [place for place in (*usual, "") if _has_all(base / place, wanted)]
+        if whole:
+            return Located(base / _only(base, whole))
+    roots = _roots(folder, wanted)
+    most = max(roots.values(), default=0)
+    found = _by_last_parts(folder, names) if most < len(names) else {}
+    if most >= max(1, len(found)):
+        root = _best_root(base, roots, most)
+        remark = f"images: {most:,} of {len(names):,} are in {base / root}"
+        is_usual = root in (*usual, "")
+        return Located(base / root, remarks=() if is_usual else (remark,))
+    if not found:
+        _raise_none_found(raw, base, names)
+    _check_one_to_one(base, found)
+    first = next(name for name in names if name in found)
+    remark = (
+        f"images: {len(found):,} of {len(names):,} are found by the last part of their names: "
+        f"{first!r} is {found[first]}"
+    )
+    return Located(base, found, (remark,))
+
+
+def is_among(name: str, stems: Set[str]) -> bool:
+    """Whether an image of the annotations may be there, by the last part of its name.
+
+    Args:
+        name: the image as the annotations name it.
+        stems: the files' names without endings, in lower case (`Folder.stems`).
+    """
+    return has_its_name(name, stems) or without_ending(_name_of_2017(name)) in stems
+
+
+def has_its_name(name: str, stems: Set[str]) -> bool:
+    """Whether a file has an image's last part of the name: not the name that MS-COCO gave the same
+    image in another year, which `is_among` knows, too.
+
+    Args:
+        name: the image as the annotations name it.
+        stems: the files' names without endings, in lower case (`Folder.stems`).
+    """
+    return without_ending(_with_slashes(name).rpartition("/")[2]) in stems
+
+
+def _has_all(root: Path, wanted: Mapping[str, Set[str]]) -> bool:
+    """Whether a folder holds all names as they are written, hidden ones, too.
+
+    Args:
+        root: the folder.
+        wanted: the names of files by their folder inside the root.
+    """
+    for above, files in wanted.items():
+        place = root / above
+        if not place.is_dir() or not files <= set(os.listdir(place)):
+            return False
+    return bool(wanted)
+
+
+def _only(base: Path, places: Sequence[str]) -> str:
+    """The one folder of several that hold all images; links to the same folder count as one."""
+    different = {(base / place).resolve(): place for place in reversed(places)}
+    if len(different) > 1:
+        shown = listing(place or "the folder itself" for place in sorted(different.values()))
+        raise WorkbenchError(
+            f"{base}: several folders hold the images: {shown}",
+            "choose one with corpus.images in params.yaml",
+        )
+    return places[0]
+
+
+def _roots(folder: Folder, wanted: Mapping[str, Set[str]]) -> dict[str, int]:
+    """Folders in which names are files, as they are written, and how many of them."""
+    roots: dict[str, int] = defaultdict(int)
+    for above, files in wanted.items():
+        for path in folder.files:
+            if above == "" or path == above or path.endswith("/" + above):
+                number = len(files & folder.files[path])
+                if number:
+                    roots[path.removesuffix(above).rstrip("/")] += number
+    return dict(roots)
+
+
+def _best_root(base: Path, roots: Mapping[str, int], most: int) -> str:
+    """The folder with the most names; of equals a usual one, then the root itself."""
+    best = [root for root, number in roots.items() if number == most]
+    usual = [root for root in (*IMAGE_FOLDERS, "") if root in best]
+    if usual:
+        return usual[0]
+    return _only(base, sorted(best, key=lambda root: (depth(root), root)))
+
+
+def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
+    """The files of names whose last parts are those of a file: names that one folder of the
+    annotations holds are looked for in one folder here."""
+    groups: dict[str, dict[str, str]] = defaultdict(dict)  # by folder: file's name to written name
+    for name in names:
+        above, _, file = _with_slashes(name).rpartition("/")
+        if ".." not in above.split("/"):  # refused by the check of all names
+            groups[above][file] = name
+    found: dict[str, str] = {}
+    for above, files in groups.items():
+        for key in (str, str.lower, without_ending):
+            matches = _in_best_place(folder, above, files, key, alone=len(groups) == 1)
+            if matches:
+                found |= matches
+                break
+    found |= _unique(_other_places(folder, found), _undecided(names, found))
+    of_2017 = {name: _name_of_2017(name) for name in names if name not in found}
+    return found | _unique(folder.files, {name: file for name, file in of_2017.items() if file})
+
+
+def _name_of_2017(name: str) -> str:
+    """What MS-COCO calls an image of 2014 since 2017; empty for any other name."""
+    match = _COCO_2014.search(name)
+    return "" if match is None else match[1]
+
+
+def _with_slashes(name: str) -> str:
+    """A name as on this machine: slashes, neither a root nor a drive nor `./` in front, and of an
+    address of the web without what follows its path."""
+    if _WEB.match(name):
+        name = name.partition("?")[0].partition("#")[0]
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+    if parts and _DRIVE.fullmatch(parts[0]):
+        parts = parts[1:]
+    return "/".join(parts)
+
+
+def _in_best_place(
+    folder: Folder, above: str, files: Mapping[str, str], key: Callable[[str], str], alone: bool
+) -> dict[str, str]:
+    """The files of one folder of the annotations in the folder here that fits best.
+
+    Args:
+        folder: the files here.
+        above: the folder's path in the annotations, "" for none.
+        files: its files' names, to the names as they are written.
+        key: what of two names of files must be equal.
+        alone: whether the annotations have this folder alone: it may then have any name here.
+
+    Returns:
+        Written names to paths inside the root; empty where two folders fit equally well.
+    """
+    wanted = {key(file): name for file, name in files.items()}
+    places: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for place, there in folder.files.items():
+        shared = _shared_parts(above, place)
+        number = len(wanted.keys() & set(map(key, there))) if shared or alone or not above else 0
+        if number:
+            places[shared, number].append(place)
+    if not places:
+        return {}
+    best = places[max(places)]
+    if len(best) > 1:
+        return {}
+    here: dict[str, list[str]] = defaultdict(list)
+    for file in folder.files[best[0]]:
+        here[key(file)].append(file)
+    unique = {kept: files[0] for kept, files in here.items() if len(files) == 1}
+    return {name: joined(best[0], unique[kept]) for kept, name in wanted.items() if kept in unique}
+
+
+def _shared_parts(first: str, second: str) -> int:
+    """How many last folders two paths have in common."""
+    number = 0
+    for one, other in zip(reversed(first.split("/")), reversed(second.split("/")), strict=False):
+        if one != other or not one:
+            break
+        number += 1
+    return number
+
+
+def _other_places(folder: Folder, found: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """The files of folders that hold none of those found, as `val/` does beside `train/`."""
+    taken = {path.rpartition("/")[2] for path in found.values()}
+    return {place: files for place, files in folder.files.items() if taken.isdisjoint(files)}
+
+
+def _undecided(names: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
+    """The names that were not found, to the last part of each that no other name has."""
+    files = {name: _with_slashes(name).rpartition("/")[2] for name in names}
+    counts = Counter(files.values())
+    return {
+        name: file
+        for name, file in files.items()
+        if name not in found and counts[file] == 1 and ".." not in _with_slashes(name).split("/")
+    }
+
+
+def _unique(places: Mapping[str, Set[str]], wanted: Mapping[str, str]) -> dict[str, str]:
+    """The paths of files that only one of some folders holds.
+
+    Args:
+        places: the names of files by folder.
+        wanted: names in the annotations, to the names of their files.
+    """
+    here: dict[str, list[str]] = defaultdict(list)
+    for place, files in places.items():
+        for file in files & set(wanted.values()):
+            here[file].append(joined(place, file))
+    return {name: here[file][0] for name, file in wanted.items() if len(here[file]) == 1}
+
+
+def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:
+    """Raise WorkbenchError where names lead to one file: they may mean different images."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, path in found.items():
+        names[path].append(name)
+    problems = Problems(str(base))
+    several = (f"{path} ({listing(map(ascii, own))})" for path, own in names.items() if own[1:])
+    problems.add("files that several images of the annotations could be", several)
+    problems.raise_if_any("name the folder of the images with corpus.images in params.yaml")
+
+
+def _raise_none_found(raw: Path, base: Path, names: Sequence[str]) -> NoReturn:
+    """Say that no image is there, and where they lie if that is beside the folder."""
+    hint = "put the images there, or set raw to a folder that holds both annotations and images"
+    beside = raw.resolve().parent
+    with suppress(OSError):  # a folder that nobody named may be closed to this user
+        for place in sorted(beside.iterdir()):
+            files = (place / _with_slashes(name) for name in names[:100])
+            if place.is_dir() and any(file.is_file() for file in files):
+                hint = f"they are in {place}: set raw: {beside} in params.yaml"
+                break
+    raise WorkbenchError(
+        f"{base}: none of the {len(names):,} images of the annotations is there or in a folder "
+        f"below it; the first is {names[0]!r}",
+        hint,
+    )

@@ -1,0 +1,299 @@
+"""Which files of a folder a reader can read, told by what is in them, and which ones it reads.
+
+A reader offers `recognise(folder) -> list[Found]`. It looks at the beginning of a file alone, so
+that a folder with many large files is known in a second; `read` then names every fault.
+"""
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pipeline.corpus.dataset.folder import Folder, depth
+from pipeline.corpus.dataset.locate import has_its_name, is_among
+from pipeline.corpus.dataset.source import Options, find_in_raw
+from pipeline.corpus.dataset.splits import split_in_path, without_split
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import decode_text
+
+LOOKED_AT = 1 << 20  # bytes at the beginning of a file
+LONGEST_KEY = 256  # bytes of a key of JSON and of the blanks up to its list
+MOST_IN_FOLDER = 100  # annotation files; more are one for each image
+MOST_FILES = 400  # annotation files in all
+MOST_NAMES = 100  # images of a file that are looked for, to see whether its images are there
+PERSON_PATHS = ("file_path", "img_path")  # keys of an image in CUHK-PEDES' form
+_LIST = re.compile(r'(?:^\s*|"(\w+)"\s*:\s*)\[\s*(?=\{)')
+
+
+@dataclass(frozen=True)
+class Found:
+    """Files that one reader can read together.
+
+    files: their paths inside the folder. names: some images as the files name them, empty where
+    the images are inside the files. has_splits: whether they say, or their names say, which images
+    are for test. is_published: whether they have the names that the dataset's authors gave them.
+    is_damaged: whether nothing but their names says what they are, so that reading says what is
+    wrong with them.
+    """
+
+    files: tuple[str, ...]
+    names: tuple[str, ...] = field(default=(), repr=False)
+    has_splits: bool = False
+    is_published: bool = False
+    is_damaged: bool = False
+
+    def __str__(self) -> str:
+        return listing(self.files, 3)
+
+
+Recogniser = Callable[[Folder], list[Found]]
+
+
+def quality(found: Found, stems: Set[str]) -> tuple[bool, bool, int, bool, bool, bool]:
+    """How good a find is, larger is better: what can be read comes first, then images that are
+    there, then what lies further up, then splits, then a published name, then images under their
+    own names: MS-COCO's of 2014 are there under other names, too, where those of 2017 are.
+
+    Args:
+        found: the find.
+        stems: the names of all files there (`Folder.stems`).
+    """
+    are_there = not found.names or any(is_among(name, stems) for name in found.names)
+    deepest = max(depth(file.rpartition("/")[0]) for file in found.files)
+    are_named = any(has_its_name(name, stems) for name in found.names)
+    return (
+        not found.is_damaged,
+        are_there,
+        -deepest,
+        found.has_splits,
+        found.is_published,
+        are_named,
+    )
+
+
+def annotation_files(
+    folder: Folder,
+    options: Options,
+    recognise: Recogniser,
+    expected: str,
+    published: Sequence[str] = (),
+) -> Found:
+    """The files that a reader reads: those that corpus.annotations names, or the best it knows.
+
+    Args:
+        folder: the files of the user's folder.
+        options: corpus.annotations, a file or a folder in it, or null.
+        recognise: the reader's.
+        expected: what the reader can read, for messages.
+        published: globs, in lower case, of the names that the dataset's authors gave their files.
+
+    Returns:
+        One find. A file that is named is taken whatever is in it, and where there is nothing better
+        one that has a published name, or is the only one with the ending of these: reading says
+        what is wrong with it.
+
+    Raises:
+        WorkbenchError: no such file, none that the reader knows, or several that are equally good.
+    """
+    raw = folder.root
+    place = raw
+    stems = folder.stems
+    name = options.corpus.annotations
+    if name is not None:
+        place = find_in_raw(raw, name, "corpus.annotations")
+        name = name.rstrip("/")
+        if place.is_file():
+            alone = Folder(raw, {name.rpartition("/")[0]: frozenset([place.name])})
+            return next(iter(recognise(alone)), Found((name,)))
+        folder = folder.below(name)
+    finds = recognise(folder)
+    if not finds:
+        others = few_files(folder, *{f"*{Path(glob).suffix}" for glob in published})
+        meant = folder.matching(*published) or (others if len(others) == 1 else [])
+        if meant:
+            return Found((meant[0],))
+        among = f", among {listing(others, 5)}" if others else ""
+        raise WorkbenchError(
+            f"{place}: no annotation file; looked for {expected}{among}",
+            "set raw to the folder that holds it; to see what a folder holds: vse look FOLDER",
+        )
+    ranks = [quality(find, stems) for find in finds]
+    best = [find for find, rank in zip(finds, ranks, strict=True) if rank == max(ranks)]
+    if len(best) > 1:
+        raise WorkbenchError(
+            f"{raw}: several annotation files: {listing(best)}",
+            f"choose one with corpus.annotations in params.yaml, such as {best[0].files[0]}",
+        )
+    return best[0]
+
+
+def few_files(folder: Folder, *patterns: str) -> list[str]:
+    """Files of a folder that may be annotations: not one for each image.
+
+    Args:
+        folder: the files of the user's folder.
+        patterns: globs of file names in lower case.
+
+    Returns:
+        The first MOST_IN_FOLDER paths of every folder, shallow ones first, MOST_FILES in all; any
+        other file must be named by corpus.annotations.
+    """
+    numbers: Counter[str] = Counter()
+    found = []
+    for file in folder.matching(*patterns):
+        place = file.rpartition("/")[0]
+        numbers[place] += 1
+        if numbers[place] <= MOST_IN_FOLDER:
+            found.append(file)
+    return found[:MOST_FILES]
+
+
+def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
+    """Files that belong together: those of one folder whose names differ in their split alone.
+
+    Args:
+        files: paths inside the folder.
+
+    Returns:
+        Groups of files, `a_train.json` and `a_test.json` in one; a file whose name says no split,
+        or the same as another's, is a group of its own.
+    """
+    groups: dict[str, list[str]] = defaultdict(list)
+    alone: list[tuple[str, ...]] = []
+    for file in files:
+        if split_in_path(file) is None:
+            alone.append((file,))
+        else:
+            groups[without_split(file)].append(file)
+    for own in groups.values():
+        different = {split_in_path(file) for file in own}
+        if len(different) == len(own):
+            alone.append(tuple(own))
+        else:
+            alone += [(file,) for file in own]
+    return alone
+
+
+@lru_cache(maxsize=16)
+def head(folder: Folder, file: str) -> str:
+    """The beginning of a file as text, read once for all readers that look at it.
+
+    Args:
+        folder: the listed folder.
+        file: a path inside it.
+
+    Returns:
+        The text of its first LOOKED_AT bytes (`decode_text`); empty where they are none, or where
+        the file cannot be read.
+    """
+    data = next(_blocks(folder.root / file), b"")
+    for cut in range(4):  # the last character may be cut
+        try:
+            return decode_text(data[: len(data) - cut])
+        except UnicodeDecodeError:
+            continue
+    return ""
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """A file in blocks of LOOKED_AT bytes; none of a pipe, a broken link or what may not be read:
+    a look at a folder stops for none of them."""
+    with suppress(OSError):
+        if path.is_file():
+            with open(path, "rb") as file:
+                while block := file.read(LOOKED_AT):
+                    yield block
+
+
+@lru_cache(maxsize=MOST_FILES)
+def first_records(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
+    """The first record of each list of records in a JSON file that its beginning shows.
+
+    Args:
+        folder: the listed folder.
+        file: a JSON file in it, or one with a JSON record on each line.
+
+    Returns:
+        By the list's key ("" for a file that is a list, or has a record on each line) its first
+        record; empty where the file is none of these.
+    """
+    text = head(folder, file)
+    records: dict[str, Mapping[str, Any]] = {}
+    if text.lstrip().startswith("{") and "\n" in text.strip():
+        record = _decoded(text, text.index("{"))
+        rest = text[text.index("{") :].split("\n", 1)  # a caption may have other ends of lines
+        if record and _decoded(rest[0], 0) == record:
+            return {"": record}
+    for match in _LIST.finditer(text):
+        name = match[1] or ""
+        if name not in records:
+            record = _decoded(text, match.end())
+            if record:
+                records[name] = record
+        if name == "" or len(records) > 8:
+            break
+    return records
+
+
+def _decoded(text: str, start: int) -> Mapping[str, Any]:
+    """The JSON object that begins at a place of a text; empty where it is cut or none."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_person(record: Mapping[str, Any]) -> bool:
+    """Whether a record is one of a person's image (CUHK-PEDES' form), not of any photograph."""
+    has_path = any(isinstance(record.get(key), str) for key in PERSON_PATHS)
+    return has_path and type(record.get("id")) is int and isinstance(record.get("captions"), list)
+
+
+def values_in_head(folder: Folder, file: str, key: str) -> tuple[str, ...]:
+    """The first texts that a key has in the beginning of a JSON file, such as names of images.
+
+    Args:
+        folder: the listed folder.
+        file: a JSON file in it.
+        key: of its records.
+
+    Returns:
+        MOST_NAMES different texts at most.
+    """
+    pattern = re.compile(rf'"{re.escape(key)}"\s*:\s*("(?:[^"\\\n]|\\.)*")')
+    values: dict[str, None] = {}
+    for match in pattern.finditer(head(folder, file)):
+        with suppress(ValueError):
+            values[json.loads(match[1])] = None
+        if len(values) == MOST_NAMES:
+            break
+    return tuple(values)
+
+
+def record_under(path: Path, key: str) -> Mapping[str, Any]:
+    """The first record of a list that may begin anywhere in a large JSON file.
+
+    Args:
+        path: a JSON file.
+        key: the list's key. Its first place in the file counts where records follow.
+
+    Returns:
+        The record; empty where the file has no such list, or its record is cut or none.
+    """
+    wanted = re.compile(rb'"%s"\s*:\s*\[\s*(?=\{)' % re.escape(key.encode()))
+    blocks = _blocks(path)
+    kept = b""
+    for block in blocks:
+        window = kept + block
+        match = wanted.search(window)
+        if match is not None:
+            following = window[match.end() :] + next(blocks, b"")
+            return _decoded(following.decode("utf-8", errors="ignore"), 0)
+        kept = window[-LONGEST_KEY:]
+    return {}

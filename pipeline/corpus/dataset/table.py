@@ -1,0 +1,326 @@
+"""Tables of captions as people have them: any separator, columns in any order, several captions.
+
+A table is text with a line for each caption or image. Its first line names the columns
+(cells.py), or the lines themselves are of a known form: `name.jpg#0<TAB>text`, as Flickr8k and
+Flickr30k were published, or an image's file and a caption. Fields are read as RFC 4180 says, so a
+quoted field may hold separators and line ends. Captions are often written without quotes around
+their commas: the rest of such a line is the caption, where the caption is the last column.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.corpus.dataset.cells import (
+    CAPTION_COLUMNS,
+    IMAGE_COLUMNS,
+    SPLIT_COLUMNS,
+    caption_columns,
+    first_of,
+    listed_texts,
+    plain_name,
+)
+from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import Problems, read_text
+
+SEPARATORS = ("\t", "|", ";", ",")
+NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
+LINES_LOOKED_AT = 100
+LONGEST_FIELD = 1 << 20  # characters; an opening quote without its end reads no further than that
+# Flickr8k.token.txt and results_20130124.token; Flickr8k-CN has the language between, and a blank.
+_TOKEN_LINE = re.compile(
+    r"(?P<image>[^\t\r\n]+?)#(?:[A-Za-z]+#)?(?P<number>\d{1,9})[\t ](?P<text>.*)"
+)
+# One line of the published results.csv lacks its second bar: "2199200615.jpg| 4   A dog runs ...".
+_NUMBER_AND_TEXT = re.compile(r"(\d{1,9})\s+(\S.*)", re.DOTALL)
+_NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
+_QUOTED_FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
+_SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the lines of a table are read.
+
+    separator: between two fields; empty for lines of the form `name#0<TAB>text`. width: number of
+    fields. image, split, number: the places of these columns, None for one that is not there.
+    captions: the places of the columns of captions. has_header: whether the first line names the
+    columns. described: the form in words, for messages.
+    """
+
+    separator: str
+    width: int
+    image: int
+    captions: tuple[int, ...]
+    split: int | None = None
+    number: int | None = None
+    has_header: bool = True
+    described: str = ""
+
+
+def find_form(text: str) -> Form | None:
+    """How a table is to be read, from its beginning; None where it is no table of captions.
+
+    Args:
+        text: the first lines of a file, or all of it.
+    """
+    lines = [line for line in _lines(text[: 1 << 20])[:LINES_LOOKED_AT] if line.strip()]
+    if lines and _SEPARATOR_LINE.fullmatch(lines[0].strip()):
+        lines = lines[1:]
+    if not lines:
+        return None
+    named = [_named_form(lines[0], separator) for separator in SEPARATORS]
+    forms = [form for form in named if form is not None]
+    if forms:
+        return max(forms, key=lambda form: form.width)
+    whole = lines[:-1] if len(lines) > 1 else lines  # the last one may be cut
+    if all(_TOKEN_LINE.fullmatch(line.rstrip("\n")) for line in whole):
+        return Form(
+            separator="",
+            width=3,
+            image=0,
+            captions=(2,),
+            number=1,
+            has_header=False,
+            described="image#number TAB text",
+        )
+    bare = [_bare_form(whole, separator) for separator in SEPARATORS]
+    return next((form for form in bare if form is not None), None)
+
+
+def _named_form(header: str, separator: str) -> Form | None:
+    """The form of a table whose first line names an image and a caption."""
+    names = [plain_name(name) for name in header.split(separator)]
+    image = _place_of(names, IMAGE_COLUMNS)
+    captions = caption_columns(tuple(names))
+    if image is None or not captions:
+        return None
+    return Form(
+        separator=separator,
+        width=len(names),
+        image=image,
+        captions=tuple(names.index(name) for name in captions[0]),
+        split=_place_of(names, SPLIT_COLUMNS),
+        number=_place_of(names, NUMBER_COLUMNS),
+        described=repr(header.strip()[:80]),
+    )
+
+
+def _place_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
+    """The place of the first of some columns that is there."""
+    name = first_of(names, wanted)
+    return None if name is None else names.index(name)
+
+
+def _bare_form(lines: Sequence[str], separator: str) -> Form | None:
+    """The form of lines without a header: an image's file, a separator, a caption."""
+    for line in lines:
+        image, found, text = line.partition(separator)
+        is_image = image.strip().strip('"').lower().endswith(IMAGE_ENDINGS)
+        if not (found and is_image and text.strip()):
+            return None
+    described = f"image{separator}caption, without a header".replace("\t", " TAB ")
+    return Form(
+        separator=separator,
+        width=2,
+        image=0,
+        captions=(1,),
+        has_header=False,
+        described=described,
+    )
+
+
+def first_images(text: str) -> list[str] | None:
+    """The images of the first rows of a table; None where it is no table.
+
+    Args:
+        text: the beginning of a file.
+    """
+    form = find_form(text)
+    if form is None:
+        return None
+    rows = islice(_rows(text, form), LINES_LOOKED_AT)
+    return [cells[form.image].strip() for _, cells in rows if len(cells) == form.width]
+
+
+def read_captions(path: Path) -> pd.DataFrame:
+    """All captions of a table, in the order of the file.
+
+    Args:
+        path: a file in UTF-8, or in UTF-16 with its mark.
+
+    Returns:
+        Columns image (as the table names it), text, number (the caption's among those of its
+        image, -1 where the table has none) and split (as the table writes it, "" where it has
+        none). A cell that holds a list of texts, as pandas writes one, gives a row for each.
+
+    Raises:
+        WorkbenchError: the file is no table of captions, or lines cannot be read; they are named.
+    """
+    text = read_text(path)
+    form = find_form(text)
+    if form is None:
+        first = text.lstrip("\n\r ").partition("\n")[0].strip()
+        raise WorkbenchError(
+            f"{path}, line 1: {first[:60]!r}: neither the names of columns, of which one is an "
+            f"image ({listing(IMAGE_COLUMNS, 4)}) and one a caption ({listing(CAPTION_COLUMNS, 4)})"
+            ", nor an image's file and a caption",
+            "write a first line that names the columns, such as image,caption",
+        )
+    rows = list(_rows(text, form))
+    problems = Problems(str(path))
+    faulty = (line for line, cells in rows if not _is_sound(cells, form))
+    problems.add(f"lines not of the form {form.described}, numbers", faulty)
+    quotes = ", or put quotes around fields that hold a separator" if form.separator else ""
+    problems.raise_if_any(f"mend these lines{quotes}")
+    return _captions_in([cells for _, cells in rows], form)
+
+
+def _is_sound(cells: Sequence[str], form: Form) -> bool:
+    """Whether a row of a table has all its fields, an image, and a number where it should."""
+    if len(cells) != form.width or not cells[form.image].strip():
+        return False
+    return form.number is None or _NUMBER.fullmatch(cells[form.number]) is not None
+
+
+def _captions_in(rows: Sequence[Sequence[str]], form: Form) -> pd.DataFrame:
+    """The captions of sound rows, as `read_captions` returns them."""
+    first = form.captions[0]
+    table = pd.DataFrame(
+        {
+            "image": [cells[form.image].strip() for cells in rows],
+            "text": [cells[first].strip() for cells in rows],
+            "number": -1,
+            "split": "",
+        }
+    )
+    if form.number is not None and len(form.captions) == 1:
+        table["number"] = [int(cells[form.number]) for cells in rows]
+    if form.split is not None:
+        table["split"] = [cells[form.split].strip() for cells in rows]
+    if len(form.captions) > 1:
+        several = [[cells[place].strip() for place in form.captions] for cells in rows]
+        table["text"] = pd.Series(several, dtype=object)
+        table = table.explode("text", ignore_index=True)
+        table = table[table["text"] != ""].reset_index(drop=True)
+    filled = [cell for cell in table["text"].head(LINES_LOOKED_AT) if cell]
+    if filled and all(map(listed_texts, filled)):
+        several = [listed_texts(cell) or [cell] for cell in table["text"]]
+        table = table.assign(text=pd.Series(several, dtype=object), number=-1)
+        table = table.explode("text", ignore_index=True)
+        table["text"] = table["text"].str.strip()
+    return table
+
+
+def _rows(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table below its header.
+
+    Yields:
+        The number of the line in which a row begins, from 1, and its fields: as many as the table
+        has columns, or others where that cannot be.
+    """
+    lines = _lines(text)
+    if not form.separator:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                match = _TOKEN_LINE.fullmatch(line.rstrip("\n"))
+                yield number, [line] if match is None else [*match.groups()]
+        return
+    place = _first_row(lines, form)
+    while place < len(lines):
+        following = islice(lines, place, None)
+        reader = csv.reader(following, delimiter=form.separator, skipinitialspace=True, strict=True)
+        start = place
+        try:
+            for row in reader:
+                end = start + reader.line_num
+                if end - place > 1 and _begins_rows(lines[place + 1 : end], form):
+                    raise csv.Error("a quote that is not closed in its own row")
+                if len(row) == form.width:
+                    yield place + 1, row
+                elif row:
+                    yield place + 1, _fitted(row, lines[place:end], form)
+                place = end
+        except csv.Error:
+            # A quote that encloses no whole field, or is never closed, is part of the text.
+            yield place + 1, _fitted(_unquoted(lines[place], form), [], form)
+            place += 1
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text, of any system, with `\\n` at their ends."""
+    return io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n")).readlines()
+
+
+def _first_row(lines: Sequence[str], form: Form) -> int:
+    """The place of the first line below the header."""
+    first = next(place for place, line in enumerate(lines) if line.strip())
+    if _SEPARATOR_LINE.fullmatch(lines[first].strip()):
+        first += 1
+    return first + 1 if form.has_header else first
+
+
+def _begins_rows(lines: Sequence[str], form: Form) -> bool:
+    """Whether one of the lines that a quoted field reaches over looks like a row of its own."""
+    for line in lines:
+        cells = line.split(form.separator)
+        is_closing = sum(cell.count('"') for cell in cells[: form.image + 1]) % 2 == 1
+        if len(cells) >= form.width and not is_closing:
+            image = cells[form.image].strip().strip('"').lower()
+            if image.endswith(IMAGE_ENDINGS):
+                return True
+    return False
+
+
+def _unquoted(line: str, form: Form) -> list[str]:
+    """The fields of a line whose last field may hold separators and quotes of its own."""
+    cells: list[str] = []
+    rest = line.rstrip("\n")
+    for _ in range(form.width - 1):
+        quoted = _QUOTED_FIELD.match(rest)
+        if quoted is not None and rest[quoted.end() :].startswith(form.separator):
+            cells.append(quoted[1].replace('""', '"'))
+            rest = rest[quoted.end() + len(form.separator) :]
+            continue
+        cell, found, rest = rest.partition(form.separator)
+        cells.append(cell)
+        if not found:
+            return cells
+    quoted = _QUOTED_FIELD.fullmatch(rest)
+    cells.append(rest if quoted is None else quoted[1].replace('""', '"'))
+    return cells
+
+
+def _fitted(cells: list[str], lines: Sequence[str], form: Form) -> list[str]:
+    """The fields of a row, as many as the table has columns where that can be told.
+
+    Args:
+        cells: its fields.
+        lines: the lines that it stands on; empty where they are taken as they stand.
+        form: that of the table.
+
+    Returns:
+        The fields. Where a caption that is the last column has separators, it is whole again; empty
+        fields at the end are left out or added, as spreadsheets do.
+    """
+    last = form.width - 1
+    if len(cells) > form.width:
+        if not any(cells[form.width :]):
+            return cells[: form.width]
+        if form.captions == (last,) and len(lines) == 1:
+            return _unquoted(lines[0], form)
+    if len(cells) == last and form.number == last - 1 and form.captions == (last,):
+        match = _NUMBER_AND_TEXT.fullmatch(cells[-1].strip())
+        if match is not None:
+            return [*cells[:-1], match[1], match[2]]
+    needed = max(form.image, *form.captions)
+    if needed < len(cells) < form.width:
+        return cells + [""] * (form.width - len(cells))
+    return cells

@@ -1,0 +1,1 @@
+"""Lists of extended positives, a file per format (pipeline.corpus.dataset says what a list is)."""

@@ -1,0 +1,136 @@
+"""Whichever reader the files of a folder were made for, known by what is in them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.corpus.dataset import READERS
+from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.recognise import Found, quality
+from pipeline.corpus.dataset.source import Options, Source, list_raw
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.first_bytes import explain
+from pipeline.runtime.text import read_text
+
+LIKELY = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".xlsx", ".xls", ".ods", ".gz", ".zip", ".tar")
+WORKBOOKS = (".xlsx", ".xls", ".ods")
+TEXTS = (".csv", ".tsv", ".txt", ".json", ".jsonl")
+LOOKED_AT = 20  # files in which a reason is looked for
+
+
+class Candidate(NamedTuple):
+    """A reader and the files of a folder that it could read."""
+
+    reader: str
+    found: Found
+
+    def __str__(self) -> str:
+        return f"{self.found} ({self.reader})"
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read `raw` by the reader whose files are there.
+
+    Args:
+        raw: the user's folder.
+        out: the folder of the corpus.
+        options: those of the reader that is chosen.
+
+    Returns:
+        Its source; the first remark says which reader it is, and what was passed over.
+
+    Raises:
+        WorkbenchError: no reader knows a file there, or two readers know equally good ones.
+    """
+    folder = list_raw(raw, options)
+    options = replace(options, folder=folder)
+    candidates = ranked_candidates(folder)
+    named = options.corpus.annotations
+    if named is not None:
+        candidates = [one for one in candidates if _is_named(one.found, named.rstrip("/"))]
+    if not candidates:
+        _read_by_name(folder, out, options)
+        raise _unknown(folder)
+    chosen = candidates[0]
+    rank = quality(chosen.found, folder.stems)
+    rivals = [
+        candidate
+        for candidate in candidates
+        if candidate.reader != chosen.reader and quality(candidate.found, folder.stems) == rank
+    ]
+    if rivals:
+        raise WorkbenchError(
+            f"{raw}: could be of several kinds: {listing([chosen, *rivals])}",
+            f"set dataset in params.yaml to {chosen.reader} or {rivals[0].reader}",
+        )
+    source: Source = READERS.load(chosen.reader)(raw, out, options)
+    others = candidates[1:]
+    passed_over = f"; passed over: {listing(others, 5)}" if others else ""
+    remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
+    return replace(source, remarks=(remark, *source.remarks))
+
+
+def _is_named(found: Found, name: str) -> bool:
+    """Whether corpus.annotations names a file of a find, or a folder that all of them lie in."""
+    return name in found.files or all(file.startswith(f"{name}/") for file in found.files)
+
+
+def _read_by_name(folder: Folder, out: Path, options: Options) -> None:
+    """Let a reader say what is wrong with a file that has a published name but not its content: a
+    download that was cut, or a page of HTML. Nothing where no file has such a name."""
+    for name in READERS:
+        if folder.matching(*READERS.constant(name, "PUBLISHED", ())):
+            READERS.load(name)(folder.root, out, options)
+
+
+def _unknown(folder: Folder) -> WorkbenchError:
+    """Why no reader knows a folder: what is the matter with the files that may hold captions."""
+    if folder.matching("*_ims.npy") and folder.matching("*_caps.txt"):
+        return WorkbenchError(
+            f"{folder.root}: features and captions of VSE++ or SCAN, without photographs",
+            "set raw to a folder with the photographs and dataset_*.json, and "
+            f"image_features.file.path or regions.path to {folder.root} (docs/datasets.md)",
+        )
+    files = folder.others
+    likely = [file for file in files if file.lower().endswith(LIKELY)] or files
+    for file in likely[:LOOKED_AT]:
+        problem = _problem_of(folder.root / file)
+        if problem is not None:
+            return problem
+    images = f"{counted(sum(map(len, folder.files.values())) - len(files), 'image')} and "
+    others = listing(likely, 5) if likely else "no other file"
+    return WorkbenchError(
+        f"{folder.root}: no captions that a reader knows, among {images}{others}",
+        "write captions.txt with lines image,caption there (first line: image,caption); "
+        "docs/datasets.md shows all layouts",
+    )
+
+
+def _problem_of(path: Path) -> WorkbenchError | None:
+    """What keeps a file from being read at all; None for one that is text without captions."""
+    if path.suffix.lower() in WORKBOOKS:
+        return WorkbenchError(
+            f"{path}: a workbook of a spreadsheet program, which is not read",
+            "save its sheet as CSV (UTF-8) beside it",
+        )
+    if not path.is_file():
+        return None
+    problem = explain(path)
+    if problem is None and path.suffix.lower() in TEXTS:
+        try:
+            read_text(path)
+        except WorkbenchError as error:
+            return error
+    return problem
+
+
+def ranked_candidates(folder: Folder) -> list[Candidate]:
+    """What every reader knows of a folder, the best first; equals in the order of their names."""
+    modules = {name: READERS.imported(name) for name in READERS}
+    candidates = [
+        Candidate(name, found)
+        for name, module in modules.items()
+        if hasattr(module, "recognise")
+        for found in module.recognise(folder)
+    ]
+    return sorted(candidates, key=lambda one: quality(one.found, folder.stems), reverse=True)

@@ -1,0 +1,186 @@
+"""Tables of captions: Flickr8k.token.txt, Kaggle's captions.txt and results.csv, anybody's own.
+
+One file, or one for each split. What a table may look like is in pipeline/corpus/dataset/table.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.corpus.dataset.annotations import described_source, one_split_each
+from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.recognise import (
+    Found,
+    annotation_files,
+    few_files,
+    files_by_split,
+    head,
+)
+from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
+from pipeline.corpus.dataset.splits import (
+    RESTVAL,
+    find_split_lists,
+    listed_splits,
+    named_split_lists,
+    split_in_path,
+    split_named,
+)
+from pipeline.corpus.dataset.table import find_form, first_images, read_captions
+from pipeline.runtime.errors import listing
+from pipeline.runtime.text import Problems
+
+PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130124.token")
+PATTERNS = ("*.txt", "*.csv", "*.tsv", "*.token")
+OTHERS = ("metadata.csv",)  # image_folder's
+DEEPEST = 2  # folders between raw and a table
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """The tables of captions in a folder; those that differ in their split alone are one find."""
+    forms: dict[str, list[str]] = {}
+    for file in few_files(folder, *PATTERNS):
+        if file.rpartition("/")[2] in OTHERS or file.count("/") > DEEPEST:
+            continue
+        form = find_form(head(folder, file))
+        if form is not None:
+            forms.setdefault(form.described, []).append(file)
+    finds: list[Found] = []
+    for files in forms.values():
+        finds += [_found(folder, own) for own in files_by_split(files)]
+    return finds
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read tables of captions: image_id is the file's path, caption_id `<image>#<number>`.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, a table or a folder of them; corpus.split_files, a folder with
+            lists of images.
+
+    Returns:
+        The source. Its splits come from a column of the table, else from the names of several
+        tables, else from lists beside the table, else from the seed.
+
+    Raises:
+        WorkbenchError: no table, lines that cannot be read, an image in two splits.
+    """
+    folder = list_raw(raw, options)
+    found = annotation_files(
+        folder,
+        options,
+        recognise=recognise,
+        expected="a table with columns of images and captions, such as captions.txt",
+        published=PUBLISHED,
+    )
+    tables = {file: read_captions(raw / file) for file in found.files}
+    splits, remarks = _splits(raw, tables, options)
+    return described_source(
+        folder,
+        options,
+        splits=splits,
+        captions=with_caption_ids(tables.values()),
+        remarks=remarks,
+    )
+
+
+def with_caption_ids(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """The captions of tables with ids `<image>#<number>`.
+
+    Args:
+        tables: columns image, text and number, as `read_captions` returns them.
+
+    Returns:
+        Columns caption_id, image_id and text. The number is the table's or, for an image whose
+        numbers are missing or repeat, the place among its captions.
+    """
+    rows = pd.concat(tables, ignore_index=True)
+    places = rows.groupby("image", sort=False).cumcount()
+    numbers = places
+    if (rows["number"] >= 0).any():
+        unusable = (rows["number"] < 0) | rows.duplicated(["image", "number"], keep=False)
+        are_counted = unusable.groupby(rows["image"]).transform("any")
+        numbers = rows["number"].where(~are_counted, places)
+    return pd.DataFrame(
+        {
+            "caption_id": rows["image"] + "#" + numbers.astype(str),
+            "image_id": rows["image"],
+            "text": rows["text"],
+        }
+    )
+
+
+def _found(folder: Folder, files: tuple[str, ...]) -> Found:
+    """Tables that are read together, with some of their images."""
+    texts = [head(folder, file) for file in files]
+    names = [name for text in texts for name in first_images(text) or ()]
+    form = find_form(texts[0])
+    has_column = form is not None and form.split is not None
+    beside = folder.root / files[0].rpartition("/")[0]
+    return Found(
+        files=files,
+        names=tuple(names),
+        has_splits=has_column or len(files) > 1 or bool(find_split_lists(beside, names)),
+        is_published=files[0].rpartition("/")[2].lower() in PUBLISHED,
+    )
+
+
+def _splits(
+    raw: Path, tables: Mapping[str, pd.DataFrame], options: Options
+) -> tuple[dict[str, str | None], list[str]]:
+    """The split of every image: of the tables' column, their names, or lists; and remarks."""
+    images = list(
+        dict.fromkeys(image for rows in tables.values() for image in rows["image"].tolist())
+    )
+    named = options.corpus.split_files
+    if named is None and any((rows["split"] != "").any() for rows in tables.values()):
+        return splits_in_column(tables, options.corpus.restval), []
+    if named is None and len(tables) > 1:
+        named_images = (
+            (image, split_in_path(file))
+            for file, rows in tables.items()
+            for image in rows["image"].unique()
+        )
+        return one_split_each(raw, named_images), []
+    if named is not None:
+        lists = named_split_lists(find_in_raw(raw, named, "corpus.split_files"))
+    else:
+        lists = find_split_lists((raw / next(iter(tables))).parent, images)
+    if not lists:
+        return dict.fromkeys(images, split_in_path(next(iter(tables)))), []
+    listed = listed_splits(lists, images)
+    files = ", ".join(path.name for path in lists.values())
+    remarks = [] if named is not None else [f"splits: of the lists {files}"]
+    strangers = {image: split for image, split in listed.items() if image not in set(images)}
+    return {image: listed.get(image) for image in images} | strangers, remarks
+
+
+def splits_in_column(tables: Mapping[str, pd.DataFrame], restval: str) -> dict[str, str | None]:
+    """The split that the rows of each image name.
+
+    Args:
+        tables: by file, columns image and split, as `read_captions` returns them.
+        restval: what Karpathy's split `restval` becomes, train or drop.
+
+    Returns:
+        train, val or test for every image, None for one without a split.
+
+    Raises:
+        WorkbenchError: a word that is no split, or an image in two.
+    """
+    rows = pd.concat(tables.values(), ignore_index=True).drop_duplicates(["image", "split"])
+    words = {word: split_named(word) for word in rows["split"].unique()}
+    rests = {word for word in words if word.lower() == RESTVAL}
+    words |= dict.fromkeys(rests, "train" if restval == "train" else None)
+    unknown = [
+        word for word, split in words.items() if split is None and word and word not in rests
+    ]
+    problems = Problems(listing(tables, 3))
+    problems.add("splits that are none of train, val, test and their like", map(repr, unknown))
+    rows = rows.assign(split=rows["split"].map(words)).drop_duplicates(["image", "split"])
+    problems.add("images in more than one split", rows["image"][rows["image"].duplicated()])
+    problems.raise_if_any("mend the column of splits, or take it out of the table")
+    return dict(zip(rows["image"], rows["split"].replace({np.nan: None}), strict=True))

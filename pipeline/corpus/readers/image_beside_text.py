@@ -1,0 +1,184 @@
+"""Photographs with their captions in texts of the same name: IMG_1.jpg beside IMG_1.txt."""
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.corpus.dataset.annotations import described_source
+from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.recognise import Found, head
+from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
+from pipeline.corpus.dataset.splits import split_in_path
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.text import Problems, read_text
+
+TEXT_ENDINGS = (".txt", ".caption")  # where an image has both, the first is read
+LONGEST_TEXT = 1 << 20  # bytes of an image's captions
+LOOKED_AT = 20  # texts that must have words: detectors keep their boxes in files of these names
+
+
+@dataclass
+class _Pairs:
+    """Which text is whose: images to texts, and what is left without the other."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    images_alone: list[str] = field(default_factory=list)
+    texts_alone: list[str] = field(default_factory=list)
+    second_texts: list[str] = field(default_factory=list)  # of images that have one already
+    in_doubt: list[str] = field(default_factory=list)  # texts that several images could have
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """Texts of words beside most of the images of a folder."""
+    pairs = _paired(folder)
+    if len(pairs.texts) <= len(pairs.images_alone):
+        return []
+    texts = list(pairs.texts.values())
+    heads = [head(folder, text) for text in texts[:LOOKED_AT]]
+    if 2 * sum(any(map(str.isalpha, text)) for text in heads) <= len(heads):
+        return []
+    splits = set(_splits(pairs.texts).values())
+    return [Found(files=tuple(texts), has_splits="test" in splits)]
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read images that have a text: image_id is the path, a line a caption, its id
+    `<image_id>#<number>`. Folders train, val and test are splits.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations may name the folder of the texts, corpus.images that of the
+            images; how splits are drawn.
+
+    Returns:
+        The source, with remarks about images and texts that are alone.
+
+    Raises:
+        WorkbenchError: no image has a text of its name, several could have the same, or texts that
+            cannot be read.
+    """
+    folder = list_raw(raw, options)
+    images_in = _folder(raw, options.corpus.images, "corpus.images")
+    texts_in = _folder(raw, options.corpus.annotations, "corpus.annotations")
+    pairs = _paired(folder, images_in, texts_in)
+    if not pairs.texts and not pairs.in_doubt:
+        raise WorkbenchError(
+            f"{raw}: no image has a text of its name, as IMG_1.jpg and IMG_1.txt",
+            "put texts that end in .txt or .caption beside the images, a line for each caption",
+        )
+    problems = Problems(str(raw))
+    problems.add("texts that several images could have", pairs.in_doubt)
+    captions = []
+    unreadable = []
+    for image, text in pairs.texts.items():
+        try:
+            lines = _lines(raw / text)
+        except WorkbenchError as error:
+            unreadable.append(error.message.removeprefix(f"{raw}{os.sep}"))
+            continue
+        name = image.removeprefix(images_in)
+        captions += [(f"{name}#{number}", name, line) for number, line in enumerate(lines)]
+    problems.add("texts that cannot be read", unreadable)
+    problems.raise_if_any("mend or remove these files")
+    splits = {image.removeprefix(images_in): split for image, split in _splits(pairs.texts).items()}
+    return described_source(
+        folder,
+        options,
+        splits=splits,
+        captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
+        remarks=_remarks(pairs),
+    )
+
+
+def _folder(raw: Path, name: str | None, key: str) -> str:
+    """What paths of files in a folder of `raw` begin with; empty for `raw` itself."""
+    if name is None:
+        return ""
+    find_in_raw(raw, name, key, is_folder=True)
+    return name.rstrip("/") + "/"
+
+
+def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
+    """The text of every image: the one beside it, else the only one of its name in another folder,
+    of several the one with the most folders in common: images/train/1.jpg, texts/train/1.txt."""
+    others = set(folder.others)
+    images = [path for path in folder if path.startswith(images_in) and path not in others]
+    beside: dict[str, list[str]] = defaultdict(list)
+    elsewhere: dict[str, list[str]] = defaultdict(list)
+    for image in images:
+        stem = image.rpartition(".")[0]
+        beside[image].append(image)  # IMG_1.jpg.txt
+        beside[stem].append(image)
+        elsewhere[stem.rpartition("/")[2]].append(image)
+    pairs = _Pairs()
+    for ending in TEXT_ENDINGS:
+        for text in folder.matching(f"*{ending}"):
+            if text.startswith(texts_in):
+                stem = text[: -len(ending)]
+                images_of_name = elsewhere.get(stem.rpartition("/")[2], [])
+                _give(pairs, text, beside.get(stem) or _nearest(text, images_of_name))
+    pairs.images_alone = [image for image in images if image not in pairs.texts]
+    return pairs
+
+
+def _nearest(text: str, images: Sequence[str]) -> Sequence[str]:
+    """The image with the most folders of the text's path; none where several have as many."""
+    if len(images) < 2:
+        return images
+    folders = set(text.split("/")[:-1])
+    shared = [len(folders & set(image.split("/")[:-1])) for image in images]
+    best = [image for image, number in zip(images, shared, strict=True) if number == max(shared)]
+    return best if len(best) == 1 else []
+
+
+def _give(pairs: _Pairs, text: str, images: Sequence[str]) -> None:
+    """Note a text for the only image that it can be of."""
+    if not images:
+        pairs.texts_alone.append(text)
+    elif len(images) > 1:
+        pairs.in_doubt.append(f"{text} ({listing(images)})")
+    elif images[0] in pairs.texts:
+        pairs.second_texts.append(text)
+    else:
+        pairs.texts[images[0]] = text
+
+
+def _splits(texts: dict[str, str]) -> dict[str, str | None]:
+    """The split of every image by its folder or its text's; None for all where the folders do not
+    name one for training and another: `train` may then be what the images show."""
+    named = {
+        image: split_in_path(image.rpartition("/")[0]) or split_in_path(text.rpartition("/")[0])
+        for image, text in texts.items()
+    }
+    splits = set(named.values()) - {None}
+    return named if "train" in splits and len(splits) > 1 else dict.fromkeys(named)
+
+
+def _lines(path: Path) -> list[str]:
+    """The captions of a text; one without a word where it is empty. WorkbenchError for what is no
+    text."""
+    if not path.is_file():  # a pipe would block for ever
+        raise WorkbenchError(f"{path}: not a regular file")
+    if path.stat().st_size > LONGEST_TEXT:
+        raise WorkbenchError(f"{path}: more than {LONGEST_TEXT:,} bytes")
+    text = read_text(path)
+    return [line for line in text.split("\n") if line.strip()] or [text]
+
+
+def _remarks(pairs: _Pairs) -> list[str]:
+    """What was left out, counted, with some names."""
+    kinds = {
+        "without a text of its name": ("image", pairs.images_alone),
+        "without an image of its name": ("text", pairs.texts_alone),
+        "of images that have another": ("text", pairs.second_texts),
+    }
+    return [
+        f"left out: {counted(len(files), noun)} {reason}: {listing(files, 3)}"
+        for reason, (noun, files) in kinds.items()
+        if files
+    ]

@@ -1,0 +1,127 @@
+"""Hugging Face's ImageFolder: metadata.csv or metadata.jsonl beside the images that it describes.
+
+https://huggingface.co/docs/datasets/image_dataset: a table with a column file_name, its paths from
+the table's own folder; the folders train, validation and test are the splits.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipeline.corpus.dataset.annotations import described_source, read_json_lines
+from pipeline.corpus.dataset.cells import (
+    CAPTION_COLUMNS,
+    SPLIT_COLUMNS,
+    caption_columns,
+    first_of,
+    plain_texts,
+)
+from pipeline.corpus.dataset.folder import Folder, joined
+from pipeline.corpus.dataset.recognise import Found, annotation_files, first_records, head
+from pipeline.corpus.dataset.source import Options, Source, list_raw
+from pipeline.corpus.dataset.splits import split_in_path
+from pipeline.corpus.dataset.table import first_images, read_captions
+from pipeline.corpus.readers.captions_csv import splits_in_column, with_caption_ids
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import Problems
+
+CSV = "metadata.csv"
+LINES = "metadata.jsonl"
+IMAGE = "file_name"
+DEEPEST = 4  # folders between raw and a table
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """All tables of an ImageFolder together: each describes the images of its own folder."""
+    tables: dict[str, list[str]] = {}
+    for file in folder.matching(CSV, LINES, deepest=DEEPEST):
+        place, _, name = file.rpartition("/")
+        if name != LINES:
+            names = first_images(head(folder, file))
+        else:
+            record = first_records(folder, file).get("", {})
+            is_table = IMAGE in record and bool(caption_columns(tuple(record)))
+            names = [str(record[IMAGE])] if is_table else None
+        if names is not None:
+            tables[file] = [joined(place, image) for image in names[:3]]
+    if not tables:
+        return []
+    return [
+        Found(
+            files=tuple(tables),
+            names=tuple(name for names in tables.values() for name in names),
+            has_splits=any(split_in_path(file.rpartition("/")[0]) for file in tables),
+            is_published=True,
+        )
+    ]
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read the tables of an ImageFolder: image_id is the image's path inside raw.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, one table or a folder of them; how splits are drawn.
+
+    Returns:
+        The source. Splits are those of a column `split`, else the names of the tables' folders.
+
+    Raises:
+        WorkbenchError: no such table, or lines that cannot be read.
+    """
+    folder = list_raw(raw, options)
+    found = annotation_files(
+        folder,
+        options,
+        recognise=recognise,
+        expected=f"{CSV} or {LINES} with {IMAGE} and a caption",
+    )
+    tables: dict[str, pd.DataFrame] = {}
+    for file in found.files:
+        place, _, name = file.rpartition("/")
+        rows = _read_lines(raw / file) if name.endswith(".jsonl") else read_captions(raw / file)
+        inside = [joined(place, image.removeprefix("./")) for image in rows["image"]]
+        split = rows["split"].where(rows["split"] != "", split_in_path(place) or "")
+        tables[file] = rows.assign(image=inside, split=split)
+    splits = splits_in_column(tables, options.corpus.restval)
+    captions = with_caption_ids(tables.values())
+    return described_source(folder, options, splits=splits, captions=captions)
+
+
+def _read_lines(path: Path) -> pd.DataFrame:
+    """The captions of metadata.jsonl, as `read_captions` returns those of a table: a record on each
+    line, the caption a text or some texts."""
+    hint = f"each line is a record with {IMAGE} and a caption: mend these lines"
+    rows: list[tuple[str, str, str]] = []
+    faulty: list[str] = []
+    for number, record in enumerate(read_json_lines(path, dict[str, Any], hint), 1):
+        try:
+            rows += _captions_of(record)
+        except ValueError as error:
+            faulty.append(f"{number} ({error})")
+    problems = Problems(str(path))
+    problems.add("records that cannot be read, numbers", faulty)
+    problems.raise_if_any(hint)
+    if not rows:
+        raise WorkbenchError(f"{path}: no records", "download the file again")
+    return pd.DataFrame(rows, columns=["image", "text", "split"]).assign(number=-1)
+
+
+def _captions_of(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Image, text and split of each caption of a record; ValueError says what is wrong with it."""
+    if not isinstance(record.get(IMAGE), str):
+        raise ValueError(f"no text {IMAGE}")
+    columns = caption_columns(tuple(record))
+    if not columns:
+        raise ValueError(f"no caption ({', '.join(CAPTION_COLUMNS[:4])} ...)")
+    values = [record[key] for key in columns[0]]
+    if not all(isinstance(value, str | list) for value in values):
+        raise ValueError("a caption is no text")
+    texts = [text for value in values for text in plain_texts(value)]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a caption is no text")
+    split = str(record.get(first_of(record, SPLIT_COLUMNS) or "", ""))
+    return [(record[IMAGE], text, split) for text in texts]

@@ -1,0 +1,246 @@
+"""JSON of records that have an image and its caption or captions, as ALBEF and BLIP write them:
+a list, a list under a key, a record on each line, or image names with captions as one mapping."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+
+import pandas as pd
+from pydantic import BeforeValidator
+from typing_extensions import TypedDict
+
+from pipeline.corpus.dataset.annotations import (
+    described_source,
+    numbered,
+    one_split_each,
+    read_annotations,
+    read_json_lines,
+)
+from pipeline.corpus.dataset.cells import IMAGE_COLUMNS, SPLIT_COLUMNS, caption_columns, plain_texts
+from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
+from pipeline.corpus.dataset.recognise import (
+    Found,
+    annotation_files,
+    few_files,
+    files_by_split,
+    first_records,
+    head,
+    is_person,
+    values_in_head,
+)
+from pipeline.corpus.dataset.source import Options, Source, list_raw
+from pipeline.corpus.dataset.splits import (
+    RESTVAL,
+    SPLIT_WORDS,
+    as_split,
+    split_in_path,
+    split_named,
+)
+from pipeline.corpus.params import CorpusConfig
+from pipeline.corpus.tables import SPLITS
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.section import Name
+
+PUBLISHED = ("flickr30k_train.json", "coco_karpathy_train.json")
+FILES = ("*.json", "*.jsonl", "*.ndjson")
+EXPECTED = (
+    'JSON of records with an image and its caption, as [{"image": "1.jpg", "caption": "..."}]'
+)
+_ENDINGS = "|".join(ending[1:] for ending in IMAGE_ENDINGS)
+_MAPPING = re.compile(rf'\s*\{{\s*"([^"\\]+\.(?:{_ENDINGS}))"\s*:\s*(?:\[\s*)?"', re.IGNORECASE)
+
+_Row = tuple[str, list[str], str | None]  # an image, captions, a split
+
+Captions = str | list[str]
+Split = Annotated[Literal["train", "val", "test", "restval"] | None, BeforeValidator(as_split)]
+
+
+class _Keys(NamedTuple):
+    """Where a file has its records (the key of their list, "" for none) and their fields."""
+
+    records: str
+    image: str
+    captions: tuple[str, ...]
+    split: str
+
+
+def recognise(folder: Folder) -> list[Found]:
+    """JSON files of records with an image and captions; files of several splits together."""
+    names: dict[str, tuple[str, ...]] = {}
+    has_split = {}
+    for file in few_files(folder, *FILES):
+        records = first_records(folder, file)
+        keys = next(iter(_find_keys(records, CorpusConfig())), None)
+        mapping = _MAPPING.match(head(folder, file))
+        if mapping is not None:
+            names[file] = (mapping[1],)
+            has_split[file] = False
+        elif keys is not None and not is_person(records[keys.records]):
+            names[file] = values_in_head(folder, file, keys.image)
+            has_split[file] = bool(split_named(keys.records)) or keys.split in records[keys.records]
+    return [
+        Found(
+            files=files,
+            names=tuple(name for file in files for name in names[file]),
+            has_splits=len(files) > 1 or has_split[files[0]],
+        )
+        for files in files_by_split(names)
+    ]
+
+
+def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -> list[_Keys]:
+    """The keys of every list of a file, by its first record, that has images and captions."""
+    found = (_keys_of(key, record, config) for key, record in records.items())
+    return [keys for keys in found if keys is not None]
+
+
+def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys | None:
+    """The keys of a list by its first record; None where it has no images or no captions."""
+    images = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
+    if key == "annotations":  # MS-COCO's form has ids of images there, and not their names
+        images = [name for name in images if name != "image_id"]
+    image = config.image_field or next(iter(images), None)
+    texts = [name for name, value in record.items() if _is_texts(value) and name != image]
+    captions = next(iter(caption_columns(tuple(texts))), [])
+    if config.caption_field is not None:
+        captions = [config.caption_field]
+    if image is None or image not in record or not captions or captions[0] not in record:
+        return None
+    # a column `split` always means that; others, such as `set`, if they say such a word
+    splits = [
+        name
+        for name in SPLIT_COLUMNS
+        if _is_text(record.get(name))
+        and (name == SPLIT_COLUMNS[0] or as_split(record[name]) in SPLITS)
+    ]
+    return _Keys(key, image, tuple(captions), next(iter(splits), SPLIT_COLUMNS[0]))
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is a text that could name an image or a split."""
+    return isinstance(value, str) and value != ""
+
+
+def _is_texts(value: object) -> bool:
+    """Whether a value could be captions: a text, or some."""
+    return isinstance(value, str) or (
+        isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
+    )
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read a file, or one for each split: image_id is the image's path, caption_id
+    `<image_id>#<number>`. Records of one image give it all their captions. The split is the
+    record's, else that in the file's name.
+
+    Args:
+        raw: the user's folder.
+        out: not used; images stay where they are.
+        options: corpus.annotations, a file or a folder; corpus.image_field and
+            corpus.caption_field, keys of the records; corpus.restval; how splits are drawn.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: no such file, records without an image or a caption, each named, or an image
+            in two splits.
+    """
+    folder = list_raw(raw, options)
+    found = annotation_files(
+        folder,
+        options,
+        recognise=recognise,
+        expected=EXPECTED,
+        published=PUBLISHED,
+    )
+    rows: list[_Row] = []
+    for file in found.files:
+        rows += _read_file(folder, file, options.corpus)
+    kept = rows
+    if options.corpus.restval == "drop":
+        kept = [row for row in rows if row[2] != RESTVAL]
+    dropped = len({row[0] for row in rows}) - len({row[0] for row in kept})
+    splits = one_split_each(
+        raw, ((image, "train" if split == RESTVAL else split) for image, _, split in kept)
+    )
+    described = [image for image, texts, _ in kept for _ in texts]
+    captions = {
+        "caption_id": numbered(described),
+        "image_id": described,
+        "text": [text for _, texts, _ in kept for text in texts],
+    }
+    return described_source(
+        folder,
+        options,
+        splits=splits,
+        captions=pd.DataFrame(captions),
+        remarks=(f"left out: {counted(dropped, 'image')} of split restval",) if dropped else (),
+    )
+
+
+def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
+    """The records of a file, of the split in its name where they say no other; WorkbenchError names
+    what is wrong with them."""
+    path = folder.root / file
+    split = split_in_path(file)
+    hint = f"expected is {EXPECTED}"
+    if _MAPPING.match(head(folder, file)):
+        named = read_annotations(path, dict[Name, Captions], hint)
+        return [(image, plain_texts(texts), split) for image, texts in named.items()]
+    lists = first_records(folder, file)
+    found = _find_keys(lists, config)
+    if len(found) > 1 and not all(split_named(keys.records) for keys in found):
+        raise WorkbenchError(
+            f"{path}: several lists of captions: {listing(keys.records for keys in found)}",
+            "keep one of them in the file, or call them train, val and test",
+        )
+    if not found:
+        read_annotations(path, Any, hint)  # what is no JSON at all is named with its line
+        shown = listing(f"{key or 'its records'} with {listing(own)}" for key, own in lists.items())
+        raise WorkbenchError(
+            f"{path}: no records with an image and a caption; it has {shown or 'no records'}",
+            f"{hint}; corpus.image_field and corpus.caption_field name other keys",
+        )
+    keys = found[0]
+    # of several captions (caption_0, caption_1, ...) some images have fewer
+    captions = Captions if len(keys.captions) == 1 else Captions | None
+    fields = {keys.image: Name, keys.split: NotRequired[Split]} | dict.fromkeys(
+        keys.captions, captions
+    )
+    kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
+    if keys.records:
+        return _of_lists(path, keys, kind, split, hint)
+    if head(folder, file).lstrip().startswith("{"):
+        records = read_json_lines(path, kind, hint)
+    else:
+        records = read_annotations(path, list[kind], hint)
+    return _rows(records, keys, split)
+
+
+def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) -> list[_Row]:
+    """The records of a file that has its list under a key, or one under the name of each split."""
+    names: tuple[str, ...] = ()
+    if split_named(keys.records):
+        names = tuple(word for word in SPLIT_WORDS if word != keys.records)
+    lists = {keys.records: list[kind]} | dict.fromkeys(names, NotRequired[list[kind]])
+    whole_kind: Any = TypedDict("File", lists)  # type: ignore[misc]
+    whole = read_annotations(path, whole_kind, hint)
+    return [
+        row
+        for name, records in whole.items()
+        for row in _rows(records, keys, split_named(name) or split)
+    ]
+
+
+def _rows(records: Iterable[Mapping[str, Any]], keys: _Keys, split: str | None) -> list[_Row]:
+    """Image, captions and split of every record; split: of those that say none."""
+    return [
+        (
+            record[keys.image],
+            [text for key in keys.captions for text in plain_texts(record[key])],
+            record.get(keys.split) or split,
+        )
+        for record in records
+    ]

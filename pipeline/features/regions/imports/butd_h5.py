@@ -1,0 +1,212 @@
+"""HDF5 files of regions: those of bottom-up-attention-vqa with image_features, image_bb and
+spatial_features, or others with datasets for each image (pipeline.features.regions.per_image).
+
+The first are either (N, R, D) with the same number of regions everywhere, or all regions end to
+end, (T, D), with pos_boxes (N, 2) saying where each image's begin and end. Ids come with them as a
+pickle, which is not read: next to X.hdf5 must lie X_ids.txt, X_ids.json (a list) or
+X_imgid2idx.json (id -> row).
+"""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.features.arrays.file import Array, ArrayFile
+from pipeline.features.arrays.hdf5 import read_hdf5
+from pipeline.features.arrays.ids import listed_ids
+from pipeline.features.arrays.per_image import images_of_hdf5
+from pipeline.features.hdf5 import opened
+from pipeline.features.regions.file import ImageRegions
+from pipeline.features.regions.per_image import PerImageRegions
+from pipeline.features.regions.source import (
+    ImportCorpus,
+    RegionSource,
+    check_sizes,
+    checked_regions,
+    files_of,
+)
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.text import read_json
+
+WHOLE = "image_features"  # the dataset of all images
+CONVERT = (
+    "turn the pickle of ids into JSON with the program that wrote it: "
+    "json.dump({str(k): int(v) for k, v in pickle.load(open(A, 'rb')).items()}, open(B, 'w'))"
+)
+
+
+def open_regions(path: Path, corpus: ImportCorpus) -> RegionSource:
+    """Open one file or all of a folder, of the kind that the first is.
+
+    Args:
+        path: of the file or folder.
+        corpus: whose images they are.
+
+    Returns:
+        Their regions.
+
+    Raises:
+        WorkbenchError: for a damaged file, and for ids that are not those of the corpus.
+    """
+    files = files_of(path, "*.h*5")
+    if read_hdf5(files[0]).get(WHOLE) is None:
+        return PerImageRegions(files, images_of_hdf5, corpus)
+    return ButdRegions(path, corpus)
+
+
+class ButdFile:
+    """One file: shapes checked, values read by row.
+
+    Attributes:
+        names: N ids.
+        starts: (N,) the first region of each image; `stops`: (N,) the one after its last.
+
+    Raises:
+        WorkbenchError: for datasets that do not fit each other, and for a file without ids.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        file = read_hdf5(path)
+        shape = _array(file, WHOLE, (2, 3)).shape
+        self.is_flat = len(shape) == 2
+        self.width = shape[-1]
+        self.has_spatial = "spatial_features" in file.names
+        columns = {"image_bb": 4} | ({"spatial_features": 6} if self.has_spatial else {})
+        for name, count in columns.items():
+            sizes = _array(file, name, (len(shape),)).shape
+            if sizes != (*shape[:-1], count):
+                raise WorkbenchError(
+                    f"{path}: {name} {sizes} does not fit image_features {shape}: expected are "
+                    f"{count} per box"
+                )
+        self.starts, self.stops = self._bounds(file, shape)
+        self.names = _ids(path, len(self.starts))
+        check_sizes(str(path), int((self.stops - self.starts).max()), self.width)
+
+    def values(self, name: str, row: int) -> np.ndarray:
+        """The values of one image.
+
+        Args:
+            name: of the dataset.
+            row: of the image in this file.
+
+        Returns:
+            (K, ...) float32.
+        """
+        index = slice(self.starts[row], self.stops[row]) if self.is_flat else row
+        with opened(self.path) as file:
+            return np.asarray(file[name][index], np.float32)
+
+    def _bounds(self, file: ArrayFile, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        if not self.is_flat:
+            count, slots = shape[:2]
+            return np.zeros(count, np.int64), np.full(count, slots, np.int64)
+        places = _array(file, "pos_boxes", (2,), "iu")
+        if places.shape[1] != 2 or places.shape[0] > shape[0]:
+            raise WorkbenchError(f"{self.path}: pos_boxes {places.shape}; expected are (N, 2)")
+        starts, stops = np.concatenate(list(places.blocks())).astype(np.int64).T
+        bad = (starts < 0) | (stops <= starts) | (stops > shape[0])
+        if bad.any():
+            row = int(bad.argmax())
+            raise WorkbenchError(
+                f"{self.path}: pos_boxes, row {row:,}: {starts[row]} to {stops[row]} is no part of "
+                f"the {shape[0]:,} regions"
+            )
+        return starts, stops
+
+
+class ButdRegions:
+    """Regions in files of bottom-up-attention-vqa; see RegionSource. The image's size follows from
+    spatial_features (corners as shares of it), or is the corpus's.
+
+    Args:
+        path: a file, or a folder with several.
+        corpus: whose images they are.
+
+    Raises:
+        WorkbenchError: for a damaged file, and for ids that are not those of the corpus.
+    """
+
+    has_boxes = True
+
+    def __init__(self, path: Path, corpus: ImportCorpus) -> None:
+        self.corpus = corpus
+        self.files = [ButdFile(file) for file in files_of(path, "*.h*5")]
+        self.width = self.files[0].width
+        for file in self.files:
+            if file.width != self.width:
+                raise WorkbenchError(f"{file.path}: width {file.width:,}, others {self.width:,}")
+        self.rows = [(file, row) for file in self.files for row in range(len(file.names))]
+        names = [name for file in self.files for name in file.names]
+        self.places, explained = corpus.match(names, path)
+        self.order = np.argsort(self.places)
+        chosen = [self.rows[place] for place in self.places]
+        counts = [int(file.stops[row] - file.starts[row]) for file, row in chosen]
+        self.most = max(counts)
+        self.most_name = self._place(int(np.argmax(counts)))
+        digests = "\0".join(
+            text for file in self.files for text in (sha256_file(file.path), *file.names)
+        )
+        self.digest = hashlib.sha256((digests + explained).encode()).hexdigest()
+
+    def read(self, row: int) -> ImageRegions:
+        """The regions of the image in a row of the corpus; WorkbenchError naming file, row and
+        id."""
+        file, number = self.rows[self.places[row]]
+        place = self._place(row)
+        features = file.values(WHOLE, number)
+        boxes = file.values("image_bb", number)
+        size = self.corpus.size(row)
+        if file.has_spatial:
+            size = _size(place, boxes, file.values("spatial_features", number))
+        return checked_regions(place, size, boxes, features)
+
+    def _place(self, row: int) -> str:
+        file, number = self.rows[self.places[row]]
+        return f"{file.path}, row {number:,} (image_id {file.names[number]})"
+
+
+def _size(place: str, boxes: np.ndarray, spatial: np.ndarray) -> tuple[int, int]:
+    """Width and height of the image, of which the first columns of spatial_features are shares."""
+    sides = []
+    for column in (2, 3):
+        far = int(boxes[:, column].argmax())
+        share = spatial[far, column]
+        side = float(boxes[far, column] / share) if share > 0 else 0.0
+        near = np.abs(spatial[:, [column - 2, column]] * side - boxes[:, [column - 2, column]])
+        if not (0.5 <= side < 1 << 20) or not (near <= 1).all():
+            raise WorkbenchError(
+                f"{place}: spatial_features are not the corners of image_bb as shares of an image"
+            )
+        sides.append(round(side))
+    return sides[0], sides[1]
+
+
+def _array(file: ArrayFile, name: str, dims: tuple[int, ...], kinds: str = "f") -> Array:
+    array = file.array(name)
+    if array.dtype.kind not in kinds or len(array.shape) not in dims:
+        raise WorkbenchError(f"{array.place} of type {array.dtype} and shape {array.shape}")
+    return array
+
+
+def _ids(path: Path, count: int) -> list[str]:
+    """N ids of a file's rows, from the first of the three kinds of files that is there."""
+    endings = ("ids.txt", "ids.json", "imgid2idx.json")
+    files = [path.with_name(f"{path.stem}_{ending}") for ending in endings]
+    file = next(filter(Path.is_file, files), None)
+    if file is None:
+        names = ", ".join(file.name for file in files)
+        raise WorkbenchError(f"{path}: no ids: looked for {names}", CONVERT)
+    if file == files[-1]:
+        values = read_json(file)
+        rows = list(values.values()) if isinstance(values, dict) else []
+        if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
+            raise WorkbenchError(f"{file}: not a mapping of ids to the rows 0 to {count - 1:,}")
+        return sorted(values, key=values.__getitem__)
+    listed = listed_ids(file)
+    if len(listed) != count:
+        raise WorkbenchError(f"{path}: {len(listed):,} ids for {count:,} rows of the HDF5 file")
+    return listed

@@ -1,1 +1,0 @@
-"""What models read: splits, batches and the sources of both sides."""

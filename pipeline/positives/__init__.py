@@ -1,1 +1,0 @@
-"""Lists of extended positives, a file per format (pipeline.dataset says what a list is)."""

@@ -1,1 +1,0 @@
-"""The readers of captioned images, a file per format (pipeline.dataset says what a reader is)."""

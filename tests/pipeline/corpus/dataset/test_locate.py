@@ -1,0 +1,113 @@
+"""Images are found by the names that annotations give, wherever their folder is."""
+
+import pytest
+from commands import refusal
+from reader_cases import save_images
+
+from pipeline.corpus.dataset.folder import list_folder
+from pipeline.corpus.dataset.locate import locate_images
+
+
+def located(raw, *names, chosen=None):
+    """The files that names lead to, as paths inside raw, and the remarks."""
+    found = locate_images(list_folder(raw), chosen, names)
+    root = found.root.relative_to(raw).as_posix()
+    inside = [name if root == "." else f"{root}/{name}" for name in map(found.path, names)]
+    return inside, found.remarks
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("Images/1.jpg", "1.jpg"),
+        ("flickr30k-images/1.jpg", "1.jpg"),
+        ("1.jpg", "1.jpg"),
+        ("some/where/1.jpg", "1.jpg"),
+        ("flickr30k_images/flickr30k_images/1.jpg", "1.jpg"),
+        ("images/1.jpg", "images/1.jpg"),
+        ("images/1.jpg", "./images/1.jpg"),
+        ("images/1.jpg", "images\\1.jpg"),
+        ("images/1.jpg", "C:\\Users\\me\\images\\1.jpg"),
+        ("images/1.jpg", "/home/me/data/images/1.jpg"),
+        ("photos/1.jpg", "/home/me/data/images/1.jpg"),
+        ("images/1.JPG", "1.jpg"),
+        ("images/1.jpg", "1"),
+        ("images/train/1.jpg", "train/1.jpg"),
+        ("val2017/000000000042.jpg", "val2014/COCO_val2014_000000000042.jpg"),
+    ],
+)
+def test_a_name_and_the_file_that_it_means(tmp_path, file, name):
+    save_images(tmp_path, file)
+    assert located(tmp_path, name)[0] == [file]
+
+
+def test_what_was_assumed_is_said(tmp_path):
+    save_images(tmp_path, "pictures/1.jpg", "pictures/2.jpg")
+    assert located(tmp_path, "1.jpg", "2.jpg")[1] == (
+        f"images: 2 of 2 are in {tmp_path / 'pictures'}",
+    )
+    (remark,) = located(tmp_path, "x\\1.jpg", "x\\2.jpg")[1]
+    assert remark.endswith(r"'x\\1.jpg' is pictures/1.jpg")
+    save_images(tmp_path / "Images", "1.jpg", "2.jpg")
+    assert located(tmp_path, "1.jpg", "2.jpg") == (["Images/1.jpg", "Images/2.jpg"], ())
+
+
+def test_equal_names_in_folders_of_their_own(tmp_path):
+    save_images(tmp_path, "disk/train/0.jpg", "disk/val/0.jpg", "disk/val/1.jpg")
+    names = ["/old/train/0.jpg", "/old/val/0.jpg", "/old/val/1.jpg"]
+    assert located(tmp_path, *names)[0] == ["disk/train/0.jpg", "disk/val/0.jpg", "disk/val/1.jpg"]
+    assert "several folders hold the images: disk/train, disk/val" in refusal(
+        located, tmp_path, "0.jpg"
+    )
+    assert located(tmp_path, "0.jpg", chosen="disk/val")[0] == ["disk/val/0.jpg"]
+
+
+def test_a_folder_that_is_not_there_is_not_replaced_by_another(tmp_path):
+    """val2014/1.jpg is not train2014/1.jpg, although its last part is the same."""
+    save_images(tmp_path, "train2014/1.jpg", "train2014/2.jpg")
+    names = ["train2014/1.jpg", "train2014/2.jpg", "val2014/1.jpg"]
+    assert located(tmp_path, *names)[0] == names
+
+
+def test_links_are_followed_and_circles_end(tmp_path):
+    raw, disk = tmp_path / "raw", tmp_path / "disk"
+    raw.mkdir()
+    save_images(disk, "1.jpg", "sub/2.jpg")
+    (raw / "images").symlink_to(disk)
+    (disk / "again").symlink_to(raw)
+    assert located(raw, "1.jpg", "sub/2.jpg")[0] == ["images/1.jpg", "images/sub/2.jpg"]
+    assert located(raw, "/x/2.jpg")[0] == ["images/sub/2.jpg"]
+    assert set(list_folder(raw)) >= {"images/1.jpg", "images/sub/2.jpg"}
+
+
+def test_none_is_there(tmp_path):
+    raw = tmp_path / "captions"
+    raw.mkdir()
+    assert "none of the 1 images of the annotations is there" in refusal(located, raw, "1.jpg")
+    save_images(tmp_path / "photos", "1.jpg")
+    message = refusal(located, raw, "1.jpg")
+    assert f"they are in {tmp_path / 'photos'}: set raw: {tmp_path} in params.yaml" in message
+
+
+def test_two_names_of_one_file_are_refused(tmp_path):
+    save_images(tmp_path, "images/1.jpg")
+    message = refusal(located, tmp_path, "/a/images/1.jpg", "/b/images/1.jpg")
+    assert "files that several images of the annotations could be (1): images/1.jpg" in message
+
+
+def test_hidden_files_are_passed_over(tmp_path):
+    save_images(tmp_path, ".git/1.jpg", "__MACOSX/1.jpg", "a/1.jpg", "a/._1.jpg")
+    assert list(list_folder(tmp_path)) == ["a/1.jpg"]
+
+
+def test_images_of_several_folders_that_the_names_leave_out(tmp_path):
+    """As VizWiz has them: `VizWiz_val_0.jpg` is in val/."""
+    files = {"train": ["one.jpg", "two.jpg", "three.jpg"], "val": ["four.jpg"]}
+    files["thumbs"] = ["three.jpg", "four.jpg"]  # a folder that repeats those found is none of them
+    for folder, names in files.items():
+        save_images(tmp_path / folder, *names)
+    names = [*files["train"], *files["val"]]
+    inside, _ = located(tmp_path, *names)
+    assert inside == ["train/one.jpg", "train/two.jpg", "train/three.jpg", "val/four.jpg"]
+    save_images(tmp_path / "test", "four.jpg")  # which of the two it is, nobody can tell
+    assert located(tmp_path, *names)[0][-1] == "train/four.jpg"

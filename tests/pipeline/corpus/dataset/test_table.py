@@ -1,0 +1,146 @@
+"""Tables of captions against pandas: any separator, quoting, order of columns, encoding."""
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+from commands import refusal
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.corpus.dataset.table import first_images, read_captions
+from pipeline.runtime.errors import WorkbenchError
+
+WORDS = st.text(st.sampled_from("abc äñ,;|\t\"'#0\n[é"), min_size=1, max_size=12)
+ENCODINGS = {"utf-8": b"", "utf-8-sig": b"", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
+
+
+def read(folder, content, name="captions.txt"):
+    """Image and text of every caption of a table with some content."""
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return pairs(read_captions(path))
+
+
+def pairs(rows):
+    return list(zip(rows["image"], rows["text"], strict=True))
+
+
+@given(
+    texts=st.lists(WORDS.map(str.strip).filter(bool), min_size=1, max_size=6),
+    separator=st.sampled_from("\t|;,"),
+    names=st.permutations(["file_name", "comment", "id"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
+    encoding=st.sampled_from(list(ENCODINGS)),
+    ending=st.sampled_from(["\n", "\r\n"]),
+    index=st.booleans(),
+)
+def test_what_pandas_writes_is_read_as_pandas_reads_it(
+    tmp_path_factory, texts, separator, names, quoting, encoding, ending, index
+):
+    table = pd.DataFrame(
+        {
+            "file_name": [f"{number}.jpg" for number in range(len(texts))],
+            "comment": texts,
+            "id": range(len(texts)),
+        }
+    )[names]
+    how = {"sep": separator, "quoting": quoting, "index": index, "lineterminator": ending}
+    content = ENCODINGS[encoding] + table.to_csv(**how).encode(encoding)
+    path = tmp_path_factory.getbasetemp() / "table.csv"
+    path.write_bytes(content)
+    back = pd.read_csv(
+        io.StringIO(table.to_csv(**how)), sep=separator, dtype=str, keep_default_na=False
+    )
+    expected = [
+        (image, text.replace("\r\n", "\n").strip())
+        for image, text in zip(back["file_name"], back["comment"], strict=True)
+    ]
+    assert pairs(read_captions(path)) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        ("image,caption", "a.jpg,A dog runs"),
+        ("image_name,comment_number,comment", "a.jpg,0,A dog runs"),
+        ("image_name| comment_number| comment", "a.jpg| 0| A dog runs ."),
+        ("filepath\ttitle", "a.jpg\tA dog runs"),
+        ("image;caption", "a.jpg;A dog, runs"),
+        ("id,caption,image", "7,A dog runs,a.jpg"),
+        (",image,caption", "0,a.jpg,A dog runs"),
+        ("Image,Text,", "a.jpg,A dog runs,"),
+        ("sep=;\nimage;caption", "a.jpg;A dog runs"),
+        ("file_name,split,raw", "a.jpg,train,A dog runs"),
+    ],
+)
+def test_columns_are_known_by_their_names(tmp_path, header, line):
+    ((image, text),) = read(tmp_path, f"{header}\n{line}\n")
+    assert image == "a.jpg"
+    assert text.startswith("A dog")
+
+
+def test_several_columns_and_cells_that_hold_several(tmp_path):
+    columns = "image,caption_0,caption_1\na.jpg,One,Two\nb.jpg,Three,\n"
+    assert read(tmp_path, columns) == [("a.jpg", "One"), ("a.jpg", "Two"), ("b.jpg", "Three")]
+    cells = 'filename,raw\na.jpg,"[""One"", ""Two, two""]"\nb.jpg,"[\'Three\']"\n'
+    assert read(tmp_path, cells) == [("a.jpg", "One"), ("a.jpg", "Two, two"), ("b.jpg", "Three")]
+    one_in_brackets = 'filename,raw\na.jpg,"[""One""]"\nb.jpg,[red] car\n'
+    assert read(tmp_path, one_in_brackets) == [("a.jpg", '["One"]'), ("b.jpg", "[red] car")]
+
+
+def test_the_published_files_without_a_header(tmp_path):
+    token = "1_a.jpg#0\tA child .\n1_a.jpg#1\tA girl , running .\n"
+    assert read(tmp_path, token) == [("1_a.jpg", "A child ."), ("1_a.jpg", "A girl , running .")]
+    chinese = "1_a.jpg#zhc#0 一个孩子\n1_a.jpg#zhc#1 一个女孩\n"
+    assert read(tmp_path, chinese) == [("1_a.jpg", "一个孩子"), ("1_a.jpg", "一个女孩")]
+    assert read(tmp_path, "a.jpg,A dog , runs\n") == [("a.jpg", "A dog , runs")]
+
+
+def test_quotes_that_enclose_no_field(tmp_path):
+    content = (
+        'image,caption\na.jpg,"Hello" says the "sign"\nb.jpg,"never closed\nc.jpg,A dog\n'
+        'd.jpg,"two\nlines"\ne.jpg,5" wide\n'
+    )
+    assert read(tmp_path, content) == [
+        ("a.jpg", '"Hello" says the "sign"'),
+        ("b.jpg", '"never closed'),
+        ("c.jpg", "A dog"),
+        ("d.jpg", "two\nlines"),
+        ("e.jpg", '5" wide'),
+    ]
+
+
+def test_a_quote_does_not_swallow_the_rows_below_it(tmp_path):
+    content = 'image,caption\na.jpg,"open\nb.jpg,A dog\nc.jpg,A cat"\n'
+    assert [image for image, _ in read(tmp_path, content)] == ["a.jpg", "b.jpg", "c.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("image,caption,id\na.jpg,A dog, a cat,7\n", "image,caption,id', numbers (1): 2"),
+        ("image,caption\na.jpg,fine\nb.jpg\n,no image\n", "numbers (2): 3, 4"),
+        ("a.jpg#0\tfine\na.jpg#1\tfine\nno number\n", "image#number TAB text, numbers (1): 3"),
+        ("some,words\nof,nothing\n", "line 1: 'some,words': neither the names of columns"),
+        ("", "line 1: ''"),
+        (b"image,caption\na.jpg,caf\xe9\n", "line 2: not UTF-8"),
+    ],
+)
+def test_what_cannot_be_read_is_named_by_its_line(tmp_path, content, said):
+    path = tmp_path / "captions.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert said in refusal(read_captions, path)
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from('",|\n\t#.jpg0'), max_size=80))
+def test_any_text_is_no_table_or_is_read_or_refused(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "any.txt"
+    path.write_text(text, encoding="utf-8", newline="")
+    first_images(text)
+    try:
+        rows = read_captions(path)
+    except WorkbenchError:
+        return
+    assert all(rows["image"])

@@ -1,0 +1,133 @@
+import pytest
+from commands import refusal
+from hypothesis import given
+from hypothesis import strategies as st
+from reader_cases import options, read_all, save_images
+
+from pipeline.corpus.dataset.table import read_captions
+from pipeline.corpus.readers import captions_csv
+from pipeline.runtime.errors import WorkbenchError
+
+COMMA = """image,caption
+a.jpg,A dog runs .
+a.jpg,"A dog , a cat and a ""bird"" ."
+b.jpg,A dog , unquoted , with commas .
+b.jpg,"Hello" says the "sign"
+c.jpg,One
+"d,e.jpg","Two, three"
+"""
+BAR = """image_name| comment_number| comment
+a.jpg| 0| Two young , White males | outside .
+a.jpg| 4   A dog runs across the grass .
+b.jpg| 0| One, two
+c.jpg| 0| "Quoted"
+"""
+
+
+@pytest.fixture
+def raw(tmp_path):
+    raw = tmp_path / "raw"
+    save_images(raw / "Images", "a.jpg", "b.jpg", "c.jpg", "d,e.jpg")
+    return raw
+
+
+def texts(raw, **changed):
+    captions = captions_csv.read(raw, raw, options(**changed)).captions
+    return dict(zip(captions["caption_id"], captions["text"], strict=True))
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_flickr8k_with_commas_quoted_and_not(raw, ending, mark):
+    content = (mark + COMMA).replace("\n", ending)
+    (raw / "captions.txt").write_bytes(content.encode())
+    assert texts(raw) == {
+        "a.jpg#0": "A dog runs .",
+        "a.jpg#1": 'A dog , a cat and a "bird" .',
+        "b.jpg#0": "A dog , unquoted , with commas .",
+        "b.jpg#1": '"Hello" says the "sign"',
+        "c.jpg#0": "One",
+        "d,e.jpg#0": "Two, three",
+    }
+
+
+def test_flickr30k_with_its_broken_line(raw):
+    (raw / "results.csv").write_text(BAR)
+    assert texts(raw) == {
+        "a.jpg#0": "Two young , White males | outside .",
+        "a.jpg#4": "A dog runs across the grass .",
+        "b.jpg#0": "One, two",
+        "c.jpg#0": "Quoted",
+    }
+
+
+def test_lines_that_cannot_be_read_are_named_together(raw):
+    (raw / "captions.txt").write_text(COMMA + "no comma here\n\na.jpg,fine\n,no image\n")
+    form = r"lines not of the form 'image,caption', numbers \(2\): 8, 11"
+    with pytest.raises(WorkbenchError, match=form):
+        texts(raw)
+    (raw / "captions.txt").write_text("photo,words\na.jpg,A caption\n")
+    header = r"line 1: 'photo,words': neither the names of columns"
+    with pytest.raises(WorkbenchError, match=header):
+        texts(raw)
+    (raw / "captions.txt").write_bytes(COMMA.encode() + b"a.jpg,caf\xe9\n")
+    assert "line 8: not UTF-8" in refusal(texts, raw)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.txt", "val.txt", "test.txt"),
+        ("Flickr_8k.trainImages.txt", "Flickr_8k.devImages.txt", "Flickr_8k.testImages.txt"),
+    ],
+)
+def test_split_lists(raw, names, capsys):
+    (raw / "captions.txt").write_text(COMMA)
+    lists = raw / "lists"
+    lists.mkdir()
+    for name, entry in zip(names, ("b.jpg\r\n", "a\n", "c.jpg"), strict=True):
+        (lists / name).write_text(entry)
+    images = read_all("captions_csv", raw, split_files="lists").images
+    assert images["image_id"].tolist() == ["b.jpg", "a.jpg", "c.jpg"]
+    assert "left out: 1 image in no split (d,e.jpg)" in capsys.readouterr().err
+
+
+def test_split_lists_that_are_missing_overlap_or_name_the_unknown(raw):
+    (raw / "captions.txt").write_text(COMMA)
+    lists = raw / "lists"
+    with pytest.raises(WorkbenchError, match="split_files = 'lists': no such file or folder"):
+        read_all("captions_csv", raw, split_files="lists")
+    lists.mkdir()
+    for name, entries in {"train": "a.jpg\nb.jpg", "test": "c.jpg", "val": "b.jpg"}.items():
+        (lists / f"{name}.txt").write_text(entries)
+    with pytest.raises(WorkbenchError, match=r"images in more than one list \(1\): b\.jpg"):
+        read_all("captions_csv", raw, split_files="lists")
+    (lists / "val.txt").write_text("z.jpg")
+    assert "z.jpg (no such file)" in refusal(read_all, "captions_csv", raw, split_files="lists")
+    (lists / "valid.txt").write_text("c.jpg")
+    with pytest.raises(WorkbenchError, match=r"one list of val images.*found val\.txt, valid\.txt"):
+        read_all("captions_csv", raw, split_files="lists")
+
+
+@given(
+    st.sampled_from([COMMA.splitlines(True)[0], BAR.splitlines(True)[0], ""]),
+    st.text(st.characters(codec="utf-8") | st.sampled_from('",|\n .0a'), max_size=60),
+)
+def test_any_text_is_read_or_refused(tmp_path_factory, header, text):
+    """Not a line may be lost, unless quotes join several; what is read the tests above say."""
+    raw = tmp_path_factory.getbasetemp()
+    (raw / "captions.txt").write_text(header + text, encoding="utf-8")
+    try:
+        captions = read_captions(raw / "captions.txt")
+    except WorkbenchError:
+        return
+    lines = [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+    assert len(captions) == len(lines) or '"' in text
+
+
+def test_an_image_in_the_tables_of_two_splits_is_refused(raw):
+    for split, names in {"train": "a.jpg b.jpg", "val": "c.jpg", "test": "b.jpg"}.items():
+        lines = [f"{name},A dog" for name in names.split()]
+        (raw / f"mine_{split}.csv").write_text("\n".join(["image,caption", *lines]))
+    said = refusal(read_all, "captions_csv", raw)
+    assert "images in more than one split (1): 'b.jpg'" in said

@@ -1,0 +1,243 @@
+"""Records of an image and its captions, as ALBEF and BLIP write them, and forms like these."""
+
+import json
+
+import pytest
+from commands import refusal
+from hypothesis import given
+from hypothesis import strategies as st
+from reader_cases import options, read_all, save_images, texts_of
+
+from pipeline.corpus.dataset.folder import list_folder
+from pipeline.corpus.readers import records_json
+
+NAMES = ["a.jpg", "b.jpg", "c.jpg", "d.jpg"]
+TEXTS = {"a.jpg": ["A dog.", "It runs."], "b.jpg": ["A cat."], "c.jpg": ["A boat."]}
+TEXTS |= {"d.jpg": ["A kite.", "Sand."]}
+
+
+@pytest.fixture
+def raw(tmp_path):
+    save_images(tmp_path / "raw/flickr30k-images", *NAMES)
+    return tmp_path / "raw"
+
+
+def write(raw, name, value):
+    text = "\n".join(map(json.dumps, value)) if name.endswith("l") else json.dumps(value)
+    (raw / name).write_text(text)
+
+
+def write_blip(raw):
+    """Training has a record for each caption, val and test one for each image."""
+    names = {n: f"flickr30k-images/{n}" for n in NAMES}
+    training = [
+        {"image": names[n], "caption": text, "image_id": place}
+        for place, n in enumerate(("a.jpg", "b.jpg"))
+        for text in TEXTS[n]
+    ]
+    write(raw, "flickr30k_train.json", training)
+    write(raw, "flickr30k_val.json", [{"image": names["c.jpg"], "caption": TEXTS["c.jpg"]}])
+    write(raw, "flickr30k_test.json", [{"image": names["d.jpg"], "caption": TEXTS["d.jpg"]}])
+
+
+def test_a_file_for_each_split_and_records_of_one_image_together(raw, capsys):
+    write_blip(raw)
+    write(raw, "vqa_train.json", [{"image": "a.jpg", "question": "Who?", "answer": ["A dog."]}])
+    corpus = read_all("auto", raw)
+    files = "flickr30k_test.json, flickr30k_train.json, flickr30k_val.json"
+    assert f"dataset: records_json, because of {files}" in capsys.readouterr().err
+    assert corpus.images["split"].tolist() == ["train", "train", "val", "test"]
+    assert texts_of(corpus) == {f"flickr30k-images/{n}": texts for n, texts in TEXTS.items()}
+    ids = corpus.captions["caption_id"].tolist()
+    assert ids[:3] == [f"flickr30k-images/{n}" for n in ("a.jpg#0", "a.jpg#1", "b.jpg#0")]
+
+
+def test_of_two_datasets_that_whose_images_are_there(raw):
+    write_blip(raw)
+    for split in ("train", "val", "test"):
+        records = [{"image": f"val2014/{split}.jpg", "caption": "A.", "image_id": "coco_1"}]
+        write(raw, f"coco_karpathy_{split}.json", records)
+    assert len(read_all("auto", raw).images) == 4
+
+
+FORMS = {
+    "list": [{"filename": n, "captions": texts} for n, texts in TEXTS.items()],
+    "list of absolute names": [
+        {"img_path": f"/home/me/flickr/{n}", "text": text}
+        for n, texts in TEXTS.items()
+        for text in texts
+    ],
+    "numbered captions": [
+        {"file": n, **dict(zip(("caption_1", "caption_2"), [*texts, None][:2], strict=True))}
+        for n, texts in TEXTS.items()
+    ],
+    "under a key": {
+        "info": [{"year": 2020}],
+        "data": [{"image": n, "caption": texts} for n, texts in TEXTS.items()],
+    },
+    "mapping": TEXTS,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_one_file(raw, form, capsys):
+    write(raw, "captions.json", FORMS[form])
+    corpus = read_all("auto", raw)
+    assert {n.rpartition("/")[2]: texts for n, texts in texts_of(corpus).items()} == TEXTS
+    said = capsys.readouterr().err
+    assert "dataset: records_json, because of captions.json" in said
+    assert "splits drawn by seed: 1 val, 1 test" in said
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "ndjson", "json"])
+def test_a_record_on_each_line(raw, ending):
+    lines = [json.dumps(record, ensure_ascii=False) for record in FORMS["list"]]
+    lines[0] = lines[0].replace("dog.", "dog.\u2028\u0085")  # no ends of lines in JSON
+    (raw / f"captions.{ending}").write_text("\n".join([*lines[:2], "", *lines[2:]]) + "\r\n")
+    corpus = read_all("auto", raw)
+    assert texts_of(corpus)["b.jpg"] == ["A cat."]
+    assert len(corpus.images) == 4
+
+
+def test_the_records_say_the_split(raw, capsys):
+    splits = dict(zip(NAMES, ("train", "restval", "dev", "test"), strict=True))
+    records = [own | {"split": splits[own["filename"]]} for own in FORMS["list"]]
+    write(raw, "captions_train.json", records)
+    corpus = read_all("records_json", raw)
+    assert corpus.images["split"].tolist() == ["train", "train", "val", "test"]
+    assert len(read_all("records_json", raw, restval="drop").images) == 3
+    assert "left out: 1 image of split restval" in capsys.readouterr().err
+    write(raw, "captions_train.json", [own | {"split": "else"} for own in records])
+    said = refusal(read_all, "records_json", raw)
+    assert "[0].split = 'else': must be 'train', 'val', 'test' or 'restval'" in said
+    # `set` says a split only where its words are those of splits
+    write(raw, "captions_train.json", [own | {"set": "else"} for own in FORMS["list"]])
+    assert len(read_all("records_json", raw).images) == 4
+    records = [own | {"set": splits[own["filename"]]} for own in FORMS["list"]]
+    write(raw, "captions_train.json", records)
+    assert read_all("records_json", raw).images["split"].tolist()[2:] == ["val", "test"]
+
+
+def test_a_list_for_each_split(raw):
+    """However far into the file they lie."""
+    by_split = dict(zip(("train", "val", "test"), (NAMES[:2], NAMES[2:3], NAMES[3:]), strict=True))
+    value = {
+        split: [{"image": name, "caption": TEXTS[name]} for name in names]
+        for split, names in by_split.items()
+    }
+    value["train"][1]["more"] = "x" * (1 << 20)
+    write(raw, "captions.json", value)
+    corpus = read_all("auto", raw)
+    assert corpus.images["split"].tolist() == ["train", "train", "val", "test"]
+    assert texts_of(corpus)["d.jpg"] == TEXTS["d.jpg"]
+    del value["train"][1]["more"]
+    write(raw, "captions.json", {f"my_{split}": own for split, own in value.items()})
+    said = refusal(read_all, "auto", raw)
+    assert "several lists of captions: my_train, my_val, my_test" in said
+
+
+def test_an_image_is_in_one_split(raw):
+    write_blip(raw)
+    write(raw, "flickr30k_val.json", [{"image": "flickr30k-images/d.jpg", "caption": "A."}])
+    said = refusal(read_all, "records_json", raw)
+    assert "images in more than one split (1): 'flickr30k-images/d.jpg'" in said
+
+
+def test_keys_of_any_name_are_named_by_settings(raw):
+    records = [{"bild": n, "words": texts, "title": "x"} for n, texts in TEXTS.items()]
+    write(raw, "mine.json", records)
+    said = refusal(read_all, "records_json", raw)
+    assert "no records with an image and a caption; it has its records with bild, words" in said
+    corpus = read_all("records_json", raw, image_field="bild", caption_field="words")
+    assert texts_of(corpus)["a.jpg"] == TEXTS["a.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("persons.json", [{"id": 1, "file_path": "a.jpg", "captions": ["A man."]}]),
+        ("coco.json", {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [
+            {"id": 1, "image_id": "a", "caption": "A dog."}]}),
+        ("dataset.json", {"images": [{"filename": "a.jpg", "sentences": [{"raw": "A dog."}]}]}),
+        ("results.json", [{"image_id": 42, "caption": "A dog."}]),
+        ("vqa.json", [{"image": "a.jpg", "question": "A dog?"}]),
+        ("info.json", {"a": {"image": "a.jpg", "caption": "A dog."}}),
+        ("one.json", {"caption": "A dog.", "url": "a.jpg", "key": "000000000"}),
+    ],
+)  # fmt: skip
+def test_what_another_reader_reads_or_nobody_is_none(raw, name, value):
+    write(raw, name, value)
+    assert records_json.recognise(list_folder(raw)) == []
+
+
+GOOD = {"image": "a.jpg", "caption": "A dog."}
+THREE = [GOOD, GOOD | {"image": "b.jpg"}, GOOD | {"image": "c.jpg"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.json", [GOOD, {"image": "b.jpg"}], "x.json: [1].caption: Field required"),
+        ("x.json", [GOOD, GOOD | {"image": 5}], "[1].image = 5: must be a valid string"),
+        ("x.json", [GOOD, GOOD | {"image": ""}], "[1].image = '': String should have at least 1"),
+        ("x.json", [GOOD, GOOD | {"caption": ["A", None]}], "[1].caption"),
+        ("x.json", [GOOD, "A dog."], "[1] = 'A dog.': must be an object"),
+        (
+            "x.json",
+            [*THREE, GOOD | {"image": "../a.jpg"}],
+            "lead out of the image folder (1): '../a",
+        ),
+        (
+            "x.json",
+            [*THREE, GOOD | {"image": "b\n.jpg"}],
+            "lead out of the image folder (1): 'b\\n",
+        ),
+        ("x.json", [*THREE, GOOD | {"image": "/etc/hostname"}], "lead out of the image folder (1)"),
+        ("x.json", {"data": [GOOD, {}]}, "x.json: data[1].image: Field required"),
+        ("x.json", {"a.jpg": ["A dog."], "b.jpg": 5}, "b.jpg"),
+        ("x.jsonl", [GOOD, GOOD | {"caption": 5}], "line 2, caption"),
+        ("x.json", b'[{"image": "a.jpg", "caption": "A dog."}, {]', "Invalid JSON: key must be"),
+        ("x.jsonl", b'{"image": "a.jpg", "caption": "A dog."}\n{"image"', "line 2, Invalid JSON"),
+        ("x.json", b'[{"image": "a.jpg", "caption": "\\ud800"}]', "Invalid JSON"),
+        ("x.json", b'[{"image": "a.jpg", "caption": "caf\xe9"}]', "line 1: not UTF-8"),
+        ("x.json", b"[" * 100_000, "Invalid JSON: recursion limit"),
+        ("x.json", b"", "Invalid JSON: EOF"),
+        ("x.json", b"[]", "no records with an image and a caption; it has no records"),
+        ("x.json", b"<!DOCTYPE html><html>", "x.json: a page of HTML"),
+    ],
+)
+def test_what_is_broken_is_named_with_its_place(raw, name, content, message):
+    if isinstance(content, bytes):
+        (raw / name).write_bytes(content)
+    else:
+        write(raw, name, content)
+    assert message in refusal(read_all, "records_json", raw)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(NAMES),
+            st.text(st.characters(codec="utf-8"), max_size=8)
+            | st.lists(st.text(st.characters(codec="utf-8"), max_size=8), min_size=1, max_size=3),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from(["x.json", "x.jsonl"]),
+)
+def test_every_caption_is_read_in_its_order(tmp_path_factory, rows, name):
+    raw = tmp_path_factory.mktemp("raw")
+    for image in NAMES:
+        (raw / image).touch()
+    others = [(image, "x") for image in NAMES if image not in dict(rows)]
+    rows = [*rows, *others]
+    write(raw, name, [{"image": image, "caption": texts} for image, texts in rows])
+    captions = records_json.read(raw, raw, options()).captions
+    expected = [
+        (image, text)
+        for image, texts in rows
+        for text in ([texts] if isinstance(texts, str) else texts)
+    ]
+    assert list(zip(captions["image_id"], captions["text"], strict=True)) == expected
+    assert captions["caption_id"].is_unique

@@ -1,0 +1,222 @@
+"""Bottom-up TSV files: read bit for bit, and every fault named with file, line and id."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pipeline.features.regions.file import ImageRegions, region_datasets
+from pipeline.features.regions.imports.tsv import TsvRegions
+from pipeline.features.regions.source import ImportCorpus, import_regions, imported_slots
+from region_cases import WIDTH, encoded, sample, tsv_fields, world, write_tsv
+
+from pipeline.features.feature_file import FeatureFile, FeatureWriter
+from pipeline.runtime.errors import WorkbenchError
+
+
+@pytest.fixture
+def case(tmp_path: Path):
+    """Table, regions and the fields of every line; image_id without its ending."""
+    images = world(tmp_path / "images")
+    regions = sample(images)
+    names = [name.removesuffix(".png") for name in images["image_id"]]
+    return images, regions, [tsv_fields(*pair) for pair in zip(names, regions, strict=True)]
+
+
+def imported(images, path: Path, output: Path, boxes="adaptive", skip: bool = False) -> FeatureFile:
+    source = TsvRegions(path, ImportCorpus(images, skip_others=skip))
+    slots = imported_slots(source, boxes, 10)
+    datasets, ids = region_datasets(slots, source.width), images["image_id"].tolist()
+    with FeatureWriter(output.parent / "work", "f", ids, datasets, {}) as writer:
+        import_regions(source, writer, batch_size=5)
+        writer.finish(output)
+    return FeatureFile(output)
+
+
+def check(file: FeatureFile, regions: list[ImageRegions]) -> None:
+    for row, one in enumerate(regions):
+        count = len(one.features)
+        assert file.read([row], "counts")[0] == count
+        assert tuple(file.read([row], "sizes")[0]) == one.size
+        assert file.read([row], "boxes")[0, :count].tobytes() == one.boxes.tobytes()
+        features = file.read([row])[0].astype(np.float32)
+        assert features[:count].tobytes() == one.features.tobytes()
+        assert not features[count:].any()
+        assert (file.read([row], "objects") == -1).all()
+
+
+def test_a_file_in_any_order_is_read_bit_for_bit(tmp_path: Path, case) -> None:
+    """An image has no regions; sizes are those of the lines: our copies may be smaller."""
+    images, regions, rows = case
+    regions[0] = replace(regions[0], boxes=regions[0].boxes[:0], features=regions[0].features[:0])
+    rows[0] = tsv_fields("train0", regions[0])
+    write_tsv(tmp_path / "r.tsv", rows[::-1])
+    smaller = images.assign(width=5, height=5)
+    file = imported(smaller, tmp_path / "r.tsv", tmp_path / "out.h5")
+    assert file.shape() == (12, max(len(one.features) for one in regions), WIDTH)
+    check(file, regions)
+
+
+def test_several_files_of_a_folder(tmp_path: Path, case) -> None:
+    images, regions, rows = case
+    (tmp_path / "tsv").mkdir()
+    write_tsv(tmp_path / "tsv/r.tsv.0", rows[:5])
+    write_tsv(tmp_path / "tsv/r.tsv.1", rows[5:])
+    (tmp_path / "tsv/readme.txt").write_text("not a TSV file")
+    check(imported(images, tmp_path / "tsv", tmp_path / "out.h5", boxes=6), regions)
+    with pytest.raises(WorkbenchError, match=r"has 4 regions; regions\.boxes = 3"):
+        imported(images, tmp_path / "tsv", tmp_path / "out.h5", boxes=3)
+
+
+def test_an_import_that_was_cut_off_continues(tmp_path: Path, case) -> None:
+    images, regions, rows = case
+    write_tsv(tmp_path / "r.tsv", rows)
+    source = TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
+    read, source.read = source.read, lambda row: read(row) if row < 7 else 1 / 0
+    datasets = region_datasets(source.most, WIDTH)
+    with (
+        pytest.raises(ZeroDivisionError),
+        FeatureWriter(tmp_path / "work", "f", images["image_id"].tolist(), datasets, {}) as writer,
+    ):
+        import_regions(source, writer, batch_size=5)
+    # Rows that are there are not read again: this NaN is never seen.
+    rows[0] = tsv_fields("train0", replace(regions[0], features=regions[0].features * np.nan))
+    write_tsv(tmp_path / "r.tsv", rows)
+    check(imported(images, tmp_path / "r.tsv", tmp_path / "out.h5"), regions)
+
+
+def fields(one: ImageRegions, dtype: str = "<f4", **changes) -> list[bytes]:
+    return tsv_fields("train2", replace(one, **changes), dtype)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda row, one: [*row[:3], b"%d" % (len(one.boxes) + 1), *row[4:]], "boxes hold"),
+        (lambda row, one: [*row[:3], b"999999999", *row[4:]], "999,999,999 boxes"),
+        (lambda row, one: [*row[:3], b"two", *row[4:]], "num_boxes is b'two'"),
+        (lambda row, one: [*row[:5], row[5][:-3]], "not a multiple of 4"),
+        (lambda row, one: row[:5], "5 fields"),
+        (lambda row, one: fields(one, "<f8"), "boxes hold"),
+        (lambda row, one: [*row[:5], encoded(one.features, "<f8")], "features of width"),
+        (lambda row, one: [*row[:5], b"*" + row[5][1:]], "no base64"),
+        (lambda row, one: fields(one, features=one.features * np.nan), "NaN or .* in region 0"),
+        (lambda row, one: fields(one, boxes=one.boxes + np.float32(100)), "the image of 38 x 26"),
+        (lambda row, one: fields(one, boxes=one.boxes[:, [2, 1, 0, 3]]), "not x1, y1, x2, y2"),
+        (lambda row, one: [row[0], b"0", *row[2:]], "an image of 0 x 26"),
+    ],
+)
+def test_faults_are_named_with_their_line(tmp_path: Path, case, spoil, words: str) -> None:
+    images, regions, rows = case
+    rows[2] = spoil(rows[2], regions[2])
+    write_tsv(tmp_path / "r.tsv", rows)
+    with pytest.raises(WorkbenchError, match=words) as error:
+        imported(images, tmp_path / "r.tsv", tmp_path / "out.h5")
+    assert f"{tmp_path / 'r.tsv'}, line 3" in error.value.message
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_all_faulty_ids_are_listed(tmp_path: Path, case) -> None:
+    images, _, rows = case
+    rows[1][0] = b"train0"
+    rows[4][0] = b"stranger"
+    write_tsv(tmp_path / "r.tsv", rows)
+    with pytest.raises(WorkbenchError) as error:
+        imported(images, tmp_path / "r.tsv", tmp_path / "out.h5")
+    for words in (
+        "more than once (1): train0.png (row 1)",
+        "not in the corpus (1): stranger (row 4)",
+        "without a row (2): train1.png, train4.png",
+    ):
+        assert words in error.value.message
+
+
+def test_images_that_only_the_file_has_are_left_out_on_request(tmp_path, case, capsys) -> None:
+    images, regions, rows = case
+    write_tsv(tmp_path / "r.tsv", rows)
+    some = images.drop(index=[3, 7]).reset_index(drop=True)
+    with pytest.raises(WorkbenchError, match=r"train3 \(row 3\), val2"):
+        imported(some, tmp_path / "r.tsv", tmp_path / "out.h5")
+    file = imported(some, tmp_path / "r.tsv", tmp_path / "out.h5", skip=True)
+    check(file, [one for row, one in enumerate(regions) if row not in (3, 7)])
+    assert "left out 2 rows of ids" in capsys.readouterr().err
+
+
+def test_a_header_and_an_empty_folder_are_said_plainly(tmp_path: Path, case) -> None:
+    images, _, rows = case
+    header = [b"image_id", b"image_w", b"image_h", b"num_boxes", b"boxes", b"features"]
+    write_tsv(tmp_path / "r.tsv", [header, *rows])
+    with pytest.raises(WorkbenchError, match=r"line 1: image_w .* has no header"):
+        TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
+    with pytest.raises(WorkbenchError, match=r"no folder with \*\.tsv"):
+        TsvRegions(tmp_path / "images", ImportCorpus(images))
+
+
+def lxmert_fields(name: str, one: ImageRegions, kind: str = "<i8") -> list[bytes]:
+    """LXMERT's ten columns: the height first, classes and confidences before the boxes."""
+    width, height = one.size
+    return [
+        name.encode(),
+        b"%d" % height,
+        b"%d" % width,
+        encoded(one.objects, kind),
+        encoded(one.confidences),
+        encoded(one.attributes, kind),
+        encoded(one.attribute_confidences),
+        b"%d" % len(one.features),
+        encoded(one.boxes),
+        encoded(one.features),
+    ]
+
+
+def with_classes(one: ImageRegions, seed: int) -> ImageRegions:
+    random = np.random.default_rng(seed)
+    count = len(one.features)
+    return replace(
+        one,
+        objects=random.integers(0, 1600, count),
+        attributes=random.integers(0, 400, count),
+        confidences=random.random(count).astype(np.float32),
+        attribute_confidences=random.random(count).astype(np.float32),
+    )
+
+
+@pytest.mark.parametrize("kind", ["<i8", "<i4"])
+def test_lxmert_files_keep_boxes_and_classes(tmp_path: Path, case, kind: str) -> None:
+    images, regions, _ = case
+    named = [with_classes(one, seed) for seed, one in enumerate(regions)]
+    pairs = zip(images["image_id"], named, strict=True)
+    rows = [lxmert_fields(name.removesuffix(".png"), one, kind) for name, one in pairs]
+    write_tsv(tmp_path / "r_obj36.tsv", rows[::-1])
+    file = imported(images, tmp_path / "r_obj36.tsv", tmp_path / "out.h5")
+    for row, one in enumerate(named):
+        count = len(one.features)
+        assert tuple(file.read([row], "sizes")[0]) == one.size
+        assert file.read([row], "boxes")[0, :count].tobytes() == one.boxes.tobytes()
+        assert file.read([row])[0, :count].astype("f4").tobytes() == one.features.tobytes()
+        for name in ("objects", "attributes", "confidences", "attribute_confidences"):
+            np.testing.assert_array_equal(file.read([row], name)[0, :count], getattr(one, name))
+            assert (file.read([row], name)[0, count:] <= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        (3, encoded(np.ones(9)), "objects_id hold 36 bytes; expected are 8 or 16"),
+        (3, encoded(np.ones(2, np.float32)), "objects_id has 1,065,353,216, which is no number"),
+        (4, encoded(np.ones(2), "<f8"), "objects_conf hold 16 bytes; expected are 8"),
+        (5, encoded(np.full(2, -1), "<i8"), "attrs_id has -1, which is no number of a class"),
+        (7, b"two", "num_boxes is b'two'"),
+    ],
+)
+def test_faults_of_lxmert_files_are_named(tmp_path, case, column, value, words) -> None:
+    images, regions, _ = case
+    one = with_classes(regions[0], 0)
+    one = ImageRegions(one.size, *(np.repeat(v[:1], 2, 0) for v in list(vars(one).values())[1:]))
+    row = lxmert_fields("train0", one)
+    row[column] = value
+    write_tsv(tmp_path / "r.tsv", [row])
+    alone = images[:1].reset_index(drop=True)
+    with pytest.raises(WorkbenchError, match=words) as error:
+        imported(alone, tmp_path / "r.tsv", tmp_path / "out.h5")
+    assert f"{tmp_path / 'r.tsv'}, line 1" in error.value.message
