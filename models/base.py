@@ -746,9 +746,9 @@ def with_progress(blocks: Iterator[np.ndarray], pairs: int, total: int) -> Itera
     """Blocks of captions, with a progress bar where scoring them takes long.
 
     Args:
-        blocks: Rows of captions.
-        pairs: How many pairs are scored in all.
-        total: How many captions.
+        blocks: (b,) numbers of captions each, perhaps of different b.
+        pairs: How many pairs are scored in all; a few take no time.
+        total: Captions of all blocks.
 
     Yields:
         The blocks.

@@ -13,7 +13,16 @@ from pipeline.runtime.threads import shorten_waiting
 
 
 def one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print what a user can mend as a line, also while modules load; a bug keeps its traceback."""
+    """Print what a user can mend as a line, also while modules load; a bug keeps its traceback.
+
+    It is `sys.excepthook`, which Python calls with an exception that nobody caught.
+
+    Args:
+        kind: the exception's class.
+        error: the exception. WorkbenchError, and a SyntaxError in a file of this project, become a
+            line; others are printed by Python.
+        trace: where it was raised; None where Python does not know.
+    """
     source = Path(getattr(error, "filename", None) or "")
     if isinstance(error, SyntaxError) and source.is_relative_to(ROOT):
         error = syntax_problem(error, source)
@@ -27,6 +36,12 @@ HELP_OPTIONS = {"help_option_names": ["--help", "-h"]}
 
 
 def end_at_once(number: int, frame: FrameType | None) -> None:
+    """End this process with a line and exit code 130, as shells do after Ctrl-C.
+
+    Args:
+        number: of the signal, SIGINT; not read, `signal.signal` asks for it.
+        frame: what was running; not read either.
+    """
     os.write(2, b"error: interrupted; run the same command to continue\n")
     os._exit(130)
 

@@ -19,7 +19,8 @@ from stages.registries import check_registries
 def main(output: Path) -> None:
     """Validate params.yaml and write, for every stage, which files of code it may load."""
     check_registries()
-    params, stages = load_params(models=None), stage_lists(read_yaml(Path("dvc.yaml")))
+    params = load_params(models=None)
+    stages = stage_lists(read_yaml(Path("dvc.yaml")))
     check_keys(read_yaml(Path("params.yaml")), set().union(*stages.values()))
     named = dict(named_files(params))
     link_files(NAMED, named)
@@ -33,8 +34,17 @@ def main(output: Path) -> None:
 
 
 def check_keys(values: dict[str, Any], named: set[str]) -> None:
-    """Raise WorkbenchError for keys that dvc.yaml names and the file leaves out: DVC does not know
-    the defaults, and would miss them at the end of a stage."""
+    """Refuse a params.yaml without keys that dvc.yaml names: DVC does not know the defaults, and
+    would miss them at the end of a stage.
+
+    Args:
+        values: the content of params.yaml.
+        named: keys that stages of dvc.yaml depend on: a section, or a section and a key with a dot
+            between.
+
+    Raises:
+        WorkbenchError: sections or keys are missing; the message names them.
+    """
     lost = [key for key in whole_type().model_fields if key not in values]
     for key in sorted(named):
         section, _, name = key.partition(".")

@@ -71,7 +71,17 @@ def command(function: Callable[..., None]) -> click.Command:
 def paths(
     *names: str, exist: bool = False, required: bool = True, multiple: bool = False
 ) -> Callable[[Main], Main]:
-    """Options that name files or folders; `exist`: click refuses those that are not there."""
+    """Options of a command that name files or folders.
+
+    Args:
+        *names: what the options are called, without the dashes; help shows them in this order.
+        exist: whether click refuses a path where nothing is.
+        required: whether the command is refused without them.
+        multiple: whether each may be given several times; its value is then a tuple.
+
+    Returns:
+        The decorator that adds the options to a command's function.
+    """
 
     def decorated(function: Main) -> Main:
         kind = existing if exist else target

@@ -79,8 +79,10 @@ def evaluate_split(
         relevance=extended_positives(params.corpus.positives, relevance, split),
         metrics=plain_rows(settings.recall_k),
     )
-    findings = collect_findings(split, evaluation, criteria, source) if has_page else None
-    content = metrics_content(whole, split, evaluation, source, findings)
+    findings = None
+    if has_page:
+        findings = collect_findings(split, evaluation, criteria=criteria, source=source)
+    content = metrics_content(whole, split, evaluation=evaluation, source=source, findings=findings)
     if isinstance(split.scores, Reranked):
         about = {name: source[name] for name in ("first", "second", "top")}
         content["rerank"] = split.scores.cost(settings.folds) | about
@@ -103,6 +105,9 @@ def criteria_of(params: CommonParams, split: SplitScores) -> list[Criterion]:
     Args:
         params: which, and their parameters.
         split: of reranked scores naive alone: others look at pairs that the second never scores.
+
+    Returns:
+        One criterion at least, each name once, in the order of params.yaml after naive.
     """
     settings = params.inference.model_dump()
     names = settings.pop("criteria")
@@ -119,6 +124,10 @@ def extended_positives(name: str, table: Path | None, split: SplitScores) -> Rel
         table: relevance.parquet of the corpus.
         split: whose images and captions count.
 
+    Returns:
+        The pairs that fit beside each caption's own, by rows of the split; None where no list is
+        named.
+
     Raises:
         WorkbenchError: a list without the table.
     """
@@ -129,7 +138,9 @@ def extended_positives(name: str, table: Path | None, split: SplitScores) -> Rel
             f"corpus.positives = {name}, without --relevance: the pairs are missing",
             "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
         )
-    return relevance_of(name, read_table(table, RELEVANCE), split.image_ids, split.caption_ids)
+    return relevance_of(
+        name, read_table(table, RELEVANCE), image_ids=split.image_ids, caption_ids=split.caption_ids
+    )
 
 
 def metrics_content(
@@ -147,6 +158,10 @@ def metrics_content(
         evaluation: of them.
         source: attributes of the score file.
         findings: of the split, None for none.
+
+    Returns:
+        What is written as JSON: figures in percent by criterion, their intervals, and what the
+        score file says of its scores.
     """
     content = evaluation.summary()
     naive = dict[str, Any]()  # beside the recalls

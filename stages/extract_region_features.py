@@ -3,11 +3,10 @@ data/features/regions.h5."""
 
 from pathlib import Path
 
-from pipeline.features.regions.source import import_job
-
 from models.backbone.grid import grid_job
 from models.detector.extraction import detector_job
 from pipeline.corpus.tables import images_digest, load_images
+from pipeline.features.regions.source import import_job
 from pipeline.features.shards import Plan
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-from pipeline.features.regions.params import RegionsConfig
 from pydantic import Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, InitErrorDetails
 
@@ -38,6 +37,7 @@ from pipeline.evaluation.params import (
     RerankConfig,
     ScoringConfig,
 )
+from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.sentences.params import SentencesConfig
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.runtime.errors import WorkbenchError, counted
@@ -114,7 +114,8 @@ class CommonParams(Section):
         yield from self._warm_ups_leave_epochs()
         yield from self._detector_and_what_it_serves()
         yield from self._names_of_score_files()
-        pool, allowed = self.phrases.features.network.pool, (*POOLINGS, "fc7")
+        pool = self.phrases.features.network.pool
+        allowed = (*POOLINGS, "fc7")
         if pool not in allowed:
             text = f"allowed are {', '.join(allowed)}"
             yield wrong_value("phrases.features.network.pool", pool, text)
@@ -143,7 +144,8 @@ class CommonParams(Section):
             if not isinstance(training, TrainingConfig):
                 continue
             for key, when in limited.items():
-                if (epochs := getattr(training, key)) >= training.epochs:
+                epochs = getattr(training, key)
+                if epochs >= training.epochs:
                     text = f"must be below epochs = {training.epochs}{when}; 0: none"
                     yield wrong_value(f"{name}.training.{key}", epochs, text)
 
@@ -179,10 +181,13 @@ class CommonParams(Section):
             for name in getattr(self, section):
                 if not FILE_NAME.fullmatch(name):
                     yield wrong_whole(section, f"{name!r}: {ALLOWED_NAME}")
-                elif name in type(self).model_fields:
+                    continue
+                if name in type(self).model_fields:
                     text = f"{name} is a section of params.yaml; choose another name"
                     yield wrong_whole(f"{section}.{name}", text)
-                elif (owner := owners.setdefault(name, section)) != section:
+                    continue
+                owner = owners.setdefault(name, section)
+                if owner != section:
                     yield wrong_whole(f"{section}.{name}", f"{owner} has this name; choose another")
         for name, average in self.average_scores.items():
             if name in average.members:
@@ -206,32 +211,35 @@ class CommonParams(Section):
 
         origins = self._image_origin(), self._region_origin(), self._sentence_origin()
         params = {"transformer": self.sentences.transformer.named()}
-        tokens = Origin("sentences", "encode_tokens", None, params, "")
+        tokens = Origin(
+            section="sentences", stage="encode_tokens", model=None, params=params, own=""
+        )
         return {origin.section: origin for origin in origins} | {"token_states": tokens}
 
     def _image_origin(self) -> "Origin":
         from models.backbone.params import provenance
         from pipeline.features.origin import Origin
 
-        section, network = self.image_features, self.image_features.source == "network"
+        section = self.image_features
+        network = section.source == "network"
         params = provenance(section.model_dump(mode="json")) if network else {}
         return Origin(
-            "image_features",
-            "extract_image_features",
-            section.model if network else None,
-            {"source": section.source, "file": section.file.read_names()} | params,
-            "image_features.source: file",
-            {"source": "network", **UNNAMED},
+            section="image_features",
+            stage="extract_image_features",
+            model=section.model if network else None,
+            params={"source": section.source, "file": section.file.read_names()} | params,
+            own="image_features.source: file",
+            unsaid={"source": "network", **UNNAMED},
         )
 
     def _region_origin(self) -> "Origin":
-        from pipeline.features.regions.file import used
-
         from models.backbone.params import provenance
         from pipeline.features.origin import Origin
+        from pipeline.features.regions.file import used
 
         section = self.regions
-        params, unsaid = used(section.model_dump(mode="json")), {}
+        params = used(section.model_dump(mode="json"))
+        unsaid = {}
         models = {"detector": self.detector.architecture, "grid": section.network.model}
         if section.source == "grid":
             params["network"] = provenance(params["network"])
@@ -239,22 +247,24 @@ class CommonParams(Section):
             if section.network.layers is None:  # the network's own choice, which the file names
                 del params["network"]["layers"]
         return Origin(
-            "regions",
-            "extract_region_features",
-            models.get(section.source, f"imported from {section.source}"),
-            params,
-            "regions.source",
-            unsaid,
+            section="regions",
+            stage="extract_region_features",
+            model=models.get(section.source, f"imported from {section.source}"),
+            params=params,
+            own="regions.source",
+            unsaid=unsaid,
         )
 
     def _sentence_origin(self) -> "Origin":
         from pipeline.features.origin import Origin
 
-        section, name = self.sentences, self.sentences.encoding
+        section = self.sentences
+        name = section.encoding
+        options = getattr(section, name, None)
         params: dict[str, Any] = {"encoding": name}
         if name == "file":
             params["file"] = section.file.read_names()
-        elif options := getattr(section, name, None):
+        elif options:
             params |= {"seed": self.seed, name: options.model_dump(mode="json")}
         if name == "transformer":
             params[name] = section.transformer.named()
@@ -263,8 +273,13 @@ class CommonParams(Section):
             chosen["lemmatiser"] = {"name": chosen["lemmatiser"]}
             if chosen["stop_words"] not in ("function_words", "none"):
                 del chosen["stop_words"]
-        own_file = "sentences.encoding: file"
-        return Origin("sentences", "encode_sentences", None, params, own_file)
+        return Origin(
+            section="sentences",
+            stage="encode_sentences",
+            model=None,
+            params=params,
+            own="sentences.encoding: file",
+        )
 
 
 def model_config(name: str) -> type[Section]:
@@ -376,6 +391,9 @@ def load_params(
         models: Those whose sections are read; None for all. Each is imported, and torch with it.
             A section of another model stays as the file has it: check_params has checked all.
 
+    Returns:
+        The settings, with the defaults of all keys that the file leaves out.
+
     Raises:
         WorkbenchError: Names every wrong key and its value.
     """
@@ -408,6 +426,9 @@ def find_problems(values: dict[str, Any], kind: type[CommonParams] | None = None
     Args:
         values: The content of a params.yaml.
         kind: The sections that are checked; None for all.
+
+    Yields:
+        Lines such as `seed = -1: must be greater than or equal to 0`; none for a good file.
     """
     kind = kind or whole_type()
     try:
@@ -421,7 +442,9 @@ def find_problems(values: dict[str, Any], kind: type[CommonParams] | None = None
 
 def describe(detail: ErrorDetails) -> str:
     """One line for one pydantic error: key, value, what is allowed."""
-    location, kind, text = detail["loc"], detail["type"], detail["msg"]
+    location = detail["loc"]
+    kind = detail["type"]
+    text = detail["msg"]
     key = ".".join(str(part) for part in location)
     if kind == WRONG_WHOLE:
         return f"{key}: {text}"
@@ -478,7 +501,9 @@ def _way_out(kind: str, value: Any, may_be_null: bool) -> str:
 def _brief(value: Any) -> str:
     """A value for a message; cut, because aliases let a small file stand for a huge value."""
     short = reprlib.Repr()
-    short.maxlevel, short.maxstring, short.maxother = 3, 240, 120
+    short.maxlevel = 3
+    short.maxstring = 240
+    short.maxother = 120
     return short.repr(value)
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from pipeline.features.regions.imports import REGION_FILES
-
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
 from models.ranking import LOSSES
@@ -12,6 +10,7 @@ from pipeline.corpus.dataset import POSITIVES, READERS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.metrics import FILES as METRIC_FILES
 from pipeline.features.imports import IMPORTS
+from pipeline.features.regions.imports import REGION_FILES
 from pipeline.features.sentences.encodings import ENCODINGS
 from pipeline.runtime.registry import Registry
 from stages.params import CommonParams
@@ -34,7 +33,8 @@ REGISTRIES: dict[Registry, tuple[str, str | None]] = {
 
 def _chosen(params: CommonParams) -> dict[Registry, Iterable[str]]:
     """Names that params.yaml chooses; those that are no entry, such as `none`, are left out."""
-    images, boxes = params.image_features, params.phrases.features.network
+    images = params.image_features
+    boxes = params.phrases.features.network
     return {
         LOSSES: (params.loss, "sum_margin"),  # the warm-up of losses that may collapse
         READERS: READERS if params.dataset == "auto" else [params.dataset],
@@ -53,7 +53,16 @@ def _chosen(params: CommonParams) -> dict[Registry, Iterable[str]]:
 def chosen_modules(
     files: Collection[str], keys: Collection[str], params: CommonParams
 ) -> Iterator[str]:
-    """Modules of registries that a stage may load, by its other files and the sections it reads."""
+    """Modules of registries that a stage may load, as far as params.yaml chooses them.
+
+    Args:
+        files: the other files of code that the stage may load, paths from the project's folder.
+        keys: the sections of params.yaml that it reads.
+        params: of all sections.
+
+    Yields:
+        Names of modules, such as models.losses.sum_margin.
+    """
     for registry, names in _chosen(params).items():
         through, key = REGISTRIES[registry]
         if through in files and (key is None or key in keys):

@@ -48,7 +48,7 @@ def main(
     inputs = Inputs(**paths)
     trained = read_checkpoint(checkpoint, name)
     model = kind.from_checkpoint(trained, name)
-    options = selection(name, model, shortlist, cut, keep)
+    options = selection(name, model, shortlist=shortlist, cut=cut, keep=keep)
     model.shortlist = options.get("shortlist")
     data = kind.open_data(model.config, inputs)
     trained.require(data.identity)
@@ -82,6 +82,10 @@ def selection(
         cut: Whether the shortlist holds without recurrence, too.
         keep: What is written, an option of the command.
 
+    Returns:
+        The entry `shortlist` for the score file, images per caption; nothing where all pairs are
+        scored.
+
     Raises:
         WorkbenchError: The model does not take one of these options, or needs one.
     """
@@ -96,18 +100,31 @@ def selection(
 
 
 def likeness(features: Path, split: SplitScores) -> dict[str, float]:
-    """How alike images are to the model before and after it embeds them: mean |r| of some, in
-    percent (Zheng et al. 2020, figure 5). Nothing for regions, and where a vector is constant."""
+    """How alike images are to the model before and after it embeds them (Zheng et al. 2020,
+    figure 5).
+
+    Args:
+        features: the file of the images' features, or of their regions.
+        split: whose images are embedded; CORRELATED of them are drawn, always the same.
+
+    Returns:
+        The mean |r| over their pairs in percent: `feature_correlation` before, `correlation` after.
+        Nothing for regions, for a model without embeddings, and where a vector is constant.
+    """
     file = FeatureFile(features)
     if split.image_embeddings is None or len(file.shape()) != 2:
         return {}
     file.verify("features")  # a dual path that starts from pixels reads them nowhere else
     rows = sample_rows(len(split.image_ids), CORRELATED, 0)
     ids = [split.image_ids[row] for row in rows]
-    before, after = file.read(file.rows(ids)), split.image_embeddings[rows]
+    before = file.read(file.rows(ids))
+    after = split.image_embeddings[rows]
     vectors = {"feature_correlation": before, "correlation": after}
     try:
-        return {n: 100 * correlate(v, ids).summary()["mean_absolute"] for n, v in vectors.items()}
+        return {
+            name: 100 * correlate(matrix, ids).summary()["mean_absolute"]
+            for name, matrix in vectors.items()
+        }
     except WorkbenchError:
         return {}
 

@@ -31,13 +31,15 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
     settings = params.detector
     device = setup_runtime(params.runtime, params.seed)
     if settings.weights == "train":
-        train(params, device, images, boxes, output, curve)
+        train(params, device, images=images, boxes=boxes, output=output, curve=curve)
         return
     if settings.weights == "random":
         labels = NO_BOXES if load_boxes(boxes).empty else read_labels(images, boxes)
         # the same for every seed: runs with other seeds share the features of a pretrained network
         network: Any = random_detector(settings, labels).eval()
-        description = describe(network, "random", {"detector": decisive(settings)}, {}, {})
+        description = describe(
+            network, "random", params={"detector": decisive(settings)}, inputs={}, validation={}
+        )
     else:
         network, description = detector_of_file(settings)
     write_text(curve, curve_tsv([{"epoch": 0, "weights": description.origin}]))
@@ -49,8 +51,20 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
 def train(
     params: CommonParams, device: torch.device, images: Path, boxes: Path, output: Path, curve: Path
 ) -> None:
-    """Train, and write detector and curve; a killed run continues where it stopped."""
-    data = training_data(params.detector, params.seed, images, boxes)
+    """Train, and write detector and curve; a killed run continues where it stopped.
+
+    Args:
+        params: the section `detector`, the seed, and how the process runs.
+        device: where it is trained.
+        images: the corpus's table of images.
+        boxes: its table of boxes.
+        output: the detector's file, written last.
+        curve: a table with a row per epoch.
+
+    Raises:
+        WorkbenchError: a corpus that no detector can be trained on, or a loss that is not finite.
+    """
+    data = training_data(params.detector, params.seed, images=images, boxes=boxes)
     key = fingerprint(
         params=data.params,
         inputs=data.inputs,
@@ -62,9 +76,17 @@ def train(
     )
     network: Any = random_detector(params.detector, data.labels, params.seed).to(device)
     resume = ResumeFile(WORK / f"train-detector-{key[:16]}", key)
-    history = fit_detector(network, data.batches, data.validation, params.detector.training, resume)
+    history = fit_detector(
+        network,
+        data.batches,
+        validation=data.validation,
+        training=params.detector.training,
+        resume=resume,
+    )
     last = {k.removeprefix("val_"): v for k, v in history[-1].items() if k.startswith("val_")}
-    description = describe(network, "trained", data.params, data.inputs, last)
+    description = describe(
+        network, "trained", params=data.params, inputs=data.inputs, validation=last
+    )
     write_text(curve, curve_tsv(history))
     write_detector(output, network, description)
     resume.remove()

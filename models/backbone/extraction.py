@@ -76,6 +76,9 @@ def network_job(
         max_pixels: larger images are refused before they are decoded.
         network: the file to keep the network in, None for nowhere.
 
+    Returns:
+        A file with a row of D float16 numbers per image, which is not written yet.
+
     Raises:
         WorkbenchError: a network, layers or weights that cannot be used.
     """
@@ -92,9 +95,9 @@ def network_job(
     return extraction_job(
         image_network,
         images,
-        runtime,
-        attributes,
-        {"features": ((image_network.width,), "float16")},
+        runtime=runtime,
+        attributes=attributes,
+        datasets={"features": ((image_network.width,), "float16")},
         precision=settings.precision,
         compiled=settings.compile,
         batch_size=settings.batch_size,
@@ -110,6 +113,9 @@ def build_network(settings: ImageFeaturesConfig, detector: Path) -> ImageNetwork
     Args:
         settings: the section `image_features`.
         detector: the file that weights `detector` are taken from.
+
+    Returns:
+        The cut network in evaluation mode, with its width D and its preprocessing.
 
     Raises:
         WorkbenchError: a network, layers or weights that cannot be used.
@@ -157,13 +163,23 @@ def extraction_job(
         section: of params.yaml, for messages.
         arrays: as for `extract`.
 
+    Returns:
+        The file's ids, datasets and attributes, and the function that computes its missing rows.
+
     Raises:
         WorkbenchError: torch.compile does not work on this machine.
     """
     device = pick_device(runtime.device)
     crop = network.preprocessing.crop
     try:
-        forward = accelerate(network.backbone, device, precision, compiled, batch_size, crop)
+        forward = accelerate(
+            network.backbone,
+            device,
+            precision=precision,
+            compiled=compiled,
+            batch=batch_size,
+            size=crop,
+        )
     except BackboneError as error:
         raise WorkbenchError(f"{section}: {error}", "change it in params.yaml") from error
     fill_file = partial(
@@ -179,7 +195,13 @@ def extraction_job(
         section=section,
     )
     machine = describe_machine(device, runtime)
-    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_file)
+    return FeatureJob(
+        ids=images["image_id"].tolist(),
+        datasets=datasets,
+        attributes=attributes,
+        machine=machine,
+        fill=fill_file,
+    )
 
 
 def describe_machine(device: torch.device, runtime: RuntimeConfig) -> list[Any]:
@@ -189,6 +211,10 @@ def describe_machine(device: torch.device, runtime: RuntimeConfig) -> list[Any]:
     Args:
         device: where the network runs.
         runtime: its threads divide sums on a CPU.
+
+    Returns:
+        Values that JSON can hold: device, threads, version of torch, and the kernels that are
+        loaded.
     """
     return [str(device), runtime.threads, torch.__version__, *loaded_kernels()]
 
@@ -223,7 +249,7 @@ def fill(
     """
     check_aspects(images)
     todo = whole_batches(writer.missing, batch_size, len(images))
-    source = Pictures(ImageFiles(images, max_pixels), todo, read, join)
+    source = Pictures(ImageFiles(images, max_pixels), todo, read=read, join=join)
     done = len(images) - sum(len(rows) for rows in todo)
 
     with Progress(section.replace("_", " "), len(images), "images", done=done) as progress:
@@ -411,6 +437,8 @@ def feature_extractor(
         views = torch.cat([forward(view) for view in preprocessing.inputs(crops)])
         mean = views.mean(0, keepdim=True).cpu().numpy()
         # rounded as the corpus's were
-        return torch.from_numpy(checked("query", mean, stored.dtype(), ["the image"])).float()
+        return torch.from_numpy(
+            checked("query", mean, dtype=stored.dtype(), ids=["the image"])
+        ).float()
 
     return features

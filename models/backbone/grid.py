@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
-from pipeline.features.regions.params import RegionsConfig
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
@@ -33,6 +31,8 @@ from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.loading import Rows
 from pipeline.features.layout import Array
+from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import RuntimeConfig
@@ -55,6 +55,10 @@ def grid_job(
         images: N rows of the corpus's table.
         detector: the file that weights `detector` are taken from; None where it was not given.
         max_pixels: larger images are refused before they are decoded.
+
+    Returns:
+        A file with a row of regions per image, each the box and the vector of a cell; it is not
+        written yet.
 
     Raises:
         WorkbenchError: a network, layers, weights or a grid that cannot be used.
@@ -83,9 +87,9 @@ def grid_job(
     return extraction_job(
         network,
         images,
-        runtime,
-        attributes,
-        region_datasets(len(cells), network.width),
+        runtime=runtime,
+        attributes=attributes,
+        datasets=region_datasets(len(cells), network.width),
         precision=settings.network.precision,
         compiled=settings.network.compile,
         batch_size=settings.batch_size,
@@ -120,16 +124,16 @@ def build_grid(settings: RegionsConfig, detector: Path | None) -> ImageNetwork:
             normalisation=section.normalisation,
         )
         layers = section.layers or (last_map(network, crops.crop),)
-        backbone, _ = cut(network, layers, "mean", crops.crop)
+        backbone, _ = cut(network, layers, pool="mean", size=crops.crop)
         if section.weights == "detector":
             if detector is None:
                 raise WorkbenchError("regions.network.weights = detector needs --detector")
             load_detector_body(backbone, section.model, detector, section="regions.network")
-        grid = GridBackbone(network, backbone, layers, settings.grid, crops.crop)
+        grid = GridBackbone(network, backbone, layers=layers, grid=settings.grid, size=crops.crop)
     except BackboneError as error:
         raise WorkbenchError(f"regions.network: {error}", "change it in params.yaml") from error
     kept = provenance(section.model_dump(mode="json") | {"layers": list(layers)})
-    return ImageNetwork(kept, grid.eval(), grid.width, crops)
+    return ImageNetwork(kept, grid.eval(), width=grid.width, preprocessing=crops)
 
 
 class GridBackbone(Backbone):
@@ -224,6 +228,9 @@ def last_map(network: nn.Module, size: int) -> str:
     Args:
         network: a whole one.
         size: side of the images, pixels.
+
+    Returns:
+        The name of the module that gives it, or `map` for a network of timm.
 
     Raises:
         BackboneError: it has none that cells can be taken from, as torchvision's vision

@@ -69,7 +69,7 @@ class TunedImages(ImageVectors):
     def network(self) -> tuple[ImageNetwork, Architecture]:
         """The network, and how it is built; WorkbenchError when the file is another network's, or
         it does not take such crops."""
-        return network_to_tune(self.files, self.file, self.crop, self.key)
+        return network_to_tune(self.files, self.file, crop=self.crop, key=self.key)
 
     @property
     def sizes(self) -> Architecture:
@@ -174,7 +174,7 @@ def with_image_cnn(image_cnn: nn.Module | None = None, **sizes: Any) -> dict[str
     if image_cnn is None:
         layers = sizes["image_layers"].split(",")
         network = classifier(sizes["image_model"])
-        image_cnn, _ = cut(network, layers, sizes["image_pool"], crops.crop)
+        image_cnn, _ = cut(network, layers, pool=sizes["image_pool"], size=crops.crop)
     kept = {name: sizes[name] for name in sizes if name == "image_dim" or name[:6] != "image_"}
     return kept | {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
 
@@ -188,6 +188,10 @@ def crops_of(
         architecture: of a checkpoint or network, with the entries `image_...`.
         resize: length of the resized side, pixels; None for the architecture's.
         crop: side of the crops, pixels; None for the architecture's.
+
+    Returns:
+        Resizing, crops and normalisation: those published with the network, where the architecture
+        and the arguments name no others.
     """
     named = {name: str(architecture[kept]) for name, kept in NAMED.items() if kept in architecture}
     views = str(architecture.get("image_views", "center"))

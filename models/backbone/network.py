@@ -103,6 +103,10 @@ class Misfits:
             expected: the network's own tensors by name.
             state: the tensors that should go into it. Counters of batches seen may be absent:
                 files older than PyTorch 0.4.1 have none, and nothing here reads them.
+
+        Returns:
+            Names that the state dict lacks or has too many, and those of other shapes; all empty
+            where it fits.
         """
         absent = [name for name in expected if name not in state]
         return cls(
@@ -232,7 +236,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
         raise BackboneError(f"{problem}: allowed are {listing(POOLINGS)}")
     traced = _traced(network, size)
     nodes = [layer if layer in traced.ends else _alias(network, layer) for layer in layers]
-    _check_names(network, traced, layers, nodes)
+    _check_names(network, traced, layers=layers, nodes=nodes)
     nodes = [node if node in traced.ends else traced.prefix + node for node in nodes]
     for module in network.modules():
         if getattr(module, "inplace", False):  # would overwrite a layer that was asked for
@@ -250,7 +254,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
     graph.recompile()
     backbone = Backbone(graph, nodes, pool).eval().requires_grad_(False)
     check_known(backbone, layers)
-    _check_outputs(network, backbone, layers, size)
+    _check_outputs(network, backbone, layers=layers, size=size)
     return backbone, probe(backbone, size).shape[1]
 
 
@@ -362,6 +366,9 @@ def probe(module: nn.Module, size: int) -> Any:
         module: takes images (1, 3, size, size).
         size: side of the image, pixels.
 
+    Returns:
+        The module's output, of whatever type it is.
+
     Raises:
         BackboneError: the module does not take images of this size.
     """
@@ -432,14 +439,21 @@ def cut_network(
         settings: layers, pooling, size, views, resizing and normalisation.
         kept: what the features depend on, for its file (models.backbone.params.provenance).
 
+    Returns:
+        The backbone, the width D of its features, and the preprocessing of its inputs.
+
     Raises:
         BackboneError: as `cut`.
     """
     preprocessing = preprocessing_of(
-        settings.model, settings.size, settings.views, settings.resize, settings.normalisation
+        settings.model,
+        settings.size,
+        views=settings.views,
+        resize=settings.resize,
+        normalisation=settings.normalisation,
     )
-    backbone, width = cut(network, settings.layers, settings.pool, preprocessing.crop)
-    return ImageNetwork(kept, backbone, width, preprocessing)
+    backbone, width = cut(network, settings.layers, pool=settings.pool, size=preprocessing.crop)
+    return ImageNetwork(kept, backbone, width=width, preprocessing=preprocessing)
 
 
 def check_size(network: nn.Module, size: int, key: str) -> None:

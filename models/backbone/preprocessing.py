@@ -61,6 +61,9 @@ class Preprocessing:
         Args:
             width: of the image, pixels.
             height: of the image, pixels.
+
+        Returns:
+            Width and height, pixels; one of them is `resize`, or both.
         """
         if self.squash:
             return self.resize, self.resize
@@ -74,6 +77,9 @@ class Preprocessing:
         Args:
             width: of the image, pixels.
             height: of the image, pixels.
+
+        Returns:
+            The corners of the crop, from the upper left corner of the upright image, not rounded.
         """
         resized_width, resized_height = self.resized_size(width, height)
         left = round((resized_width - self.crop) / 2.0)
@@ -142,6 +148,10 @@ def preprocessing_of(
         views: center | flip | ten_crop, as in Preprocessing.
         resize: short_side | squash (the whole image becomes a square).
         normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
+
+    Returns:
+        The sides after resizing and cropping, the views, and the means and deviations of values in
+        0..1.
     """
     preset = _preset(model)
     length = preset.resize

@@ -49,6 +49,9 @@ def build(name: str, weights: str | None = None) -> nn.Module:
         name: `timm/` and timm's name.
         weights: path of a file of its published weights; None draws them from torch's global
             generator.
+
+    Returns:
+        The network with its classifier, in training mode.
     """
     from timm import create_model
 

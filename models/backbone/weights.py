@@ -65,6 +65,10 @@ def classifier_with_weights(model: str, weights: str) -> nn.Module:
             cut (`load_detector_body`). Random ones are the same whatever `seed` is: runs with
             other seeds then share their features.
 
+    Returns:
+        The network in evaluation mode, its classifier included; weights of the classifier that the
+        file lacks are NaN.
+
     Raises:
         BackboneError: there is no such network, or these are not its weights.
         WorkbenchError: a file that cannot be read or fetched.

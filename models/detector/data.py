@@ -34,7 +34,7 @@ class DetectionBatch:
     truths: list[GroundTruth]
 
     def to(self, device: torch.device) -> "DetectionBatch":
-        """The same batch on a device."""
+        """Copy images and objects to a device; what is there already is taken as it is."""
         images = [image.to(device) for image in self.images]
         return DetectionBatch(images, [truth.to(device) for truth in self.truths])
 
@@ -116,6 +116,9 @@ class DetectionBatches:
         Args:
             epoch: its number, which decides the order with the seed.
             first: step to begin with, where a training is resumed.
+
+        Yields:
+            Batches of `size` images, the last one perhaps smaller.
         """
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.data))
         order = order[: self.images]
@@ -129,6 +132,9 @@ def read_labels(images: Path, boxes: Path) -> Labels:
     Args:
         images: the corpus's table of images.
         boxes: its table of boxes.
+
+    Returns:
+        Sorted names of object classes (C, one at least) and of attributes (A, perhaps none).
 
     Raises:
         WorkbenchError: no training image has a box.
@@ -155,6 +161,10 @@ def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) 
         labels: of the training split; classes and attributes that only other splits have are
             left out.
 
+    Returns:
+        The images with the boxes, class numbers and attributes of their objects; those without an
+        object of a known class are left out.
+
     Raises:
         WorkbenchError: boxes of unknown images, empty ones, or some that leave their image.
     """
@@ -168,7 +178,7 @@ def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) 
     chosen = chosen[chosen["image_id"].isin(list(by_image))]
     sizes = chosen[["width", "height"]].to_numpy().tolist()
     truths = [
-        _ground_truth(by_image[name], size, number, labels.attributes)
+        _ground_truth(by_image[name], size, classes=number, attributes=labels.attributes)
         for name, size in zip(chosen["image_id"], sizes, strict=True)
     ]
     return LabelledImages(ImageFiles(chosen, None), truths)

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
-from pipeline.features.regions.params import RegionsConfig
 from torch import Tensor
 
 from models.backbone.extraction import describe_machine, fill
@@ -23,6 +21,8 @@ from models.backbone.preprocessing import PictureBatch
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
 from pipeline.features.layout import Array
+from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.repeatable import pick_device
@@ -48,6 +48,9 @@ def detector_job(
         path: the detector's file, None where it was not given.
         max_pixels: larger images are refused before they are decoded.
 
+    Returns:
+        A file with a row of regions per image, which is not written yet.
+
     Raises:
         WorkbenchError: the file is missing, damaged or of another kind.
     """
@@ -70,7 +73,7 @@ def detector_job(
     slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
 
     def compute(batch: PictureBatch) -> dict[str, Array]:
-        regions = regions_of(batch.pictures, detect, select_rows, device)
+        regions = regions_of(batch.pictures, detect, select=select_rows, device=device)
         return packed(regions, slots, network.region_dim)
 
     fill_file = partial(
@@ -84,7 +87,13 @@ def detector_job(
     )
     datasets = region_datasets(slots, network.region_dim)
     machine = describe_machine(device, runtime)
-    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_file)
+    return FeatureJob(
+        ids=images["image_id"].tolist(),
+        datasets=datasets,
+        attributes=attributes,
+        machine=machine,
+        fill=fill_file,
+    )
 
 
 def regions_of(
@@ -97,6 +106,9 @@ def regions_of(
         detect: from images (3, H, W) uint8 to what the detector says of each.
         select: from that to the rows (K,) of the regions to keep, best first.
         device: where the detector runs.
+
+    Returns:
+        B sets of regions with the names' numbers and confidences, boxes in pixels of the picture.
     """
     tensors = [
         torch.from_numpy(picture).permute(2, 0, 1).contiguous().to(device) for picture in pictures

@@ -49,6 +49,9 @@ def describe(
         params: values of params.yaml that decided them.
         inputs: digests of what they were made from.
         validation: recall, map and attributes as shares, empty where nothing was measured.
+
+    Returns:
+        What the header of the file says beside the weights.
     """
     return DetectorDescription(
         architecture=network.architecture,

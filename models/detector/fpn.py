@@ -321,7 +321,7 @@ class FPNDetector(nn.Module):
         return {
             "objectness": terms["loss_objectness"],
             "proposal_box": terms["loss_rpn_box_reg"],
-            **self.roi_heads.losses(maps, proposals, batch.image_sizes, scaled),
+            **self.roi_heads.losses(maps, proposals, shapes=batch.image_sizes, targets=scaled),
         }
 
     @torch.no_grad()
@@ -378,6 +378,9 @@ def ratios(image: Tensor, shape: tuple[int, int]) -> tuple[float, float, float, 
     Args:
         image: (3, H, W) as it was.
         shape: height and width of the scaled image.
+
+    Returns:
+        Scaled pixels per pixel: across, down, across, down.
     """
     down = shape[0] / image.shape[-2]
     across = shape[1] / image.shape[-1]
@@ -394,12 +397,17 @@ def build_detector(
         object_names: C, without background.
         attribute_names: A, may be empty.
         sizes: of FPNSizes, or of C4Sizes for c4_resnet101; those left out have its defaults.
+
+    Returns:
+        The detector; its weights are drawn from torch's global generator.
     """
     if architecture == "c4_resnet101":
         from models.detector.c4 import C4Detector
 
         return C4Detector(object_names, attribute_names, **sizes)
-    return FPNDetector(architecture, object_names, attribute_names, FPNSizes(**sizes))
+    return FPNDetector(
+        architecture, object_names, attribute_names=attribute_names, sizes=FPNSizes(**sizes)
+    )
 
 
 def current_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -30,11 +30,16 @@ def random_detector(settings: DetectorConfig, labels: Labels, seed: int = 0) -> 
         labels: the names of its objects and attributes.
         seed: of the weights; 0 where they are not trained: features then stay the same whatever
             `seed` of params.yaml is.
+
+    Returns:
+        The detector, on the CPU.
     """
     sizes = {}
     if settings.architecture.startswith("fpn_"):
         sizes = sizes_of(settings) | {"sampled": settings.training.sampled}
-    return seeded_detector(settings.architecture, labels.objects, labels.attributes, seed, **sizes)
+    return seeded_detector(
+        settings.architecture, labels.objects, attribute_names=labels.attributes, seed=seed, **sizes
+    )
 
 
 def detector_of_file(settings: DetectorConfig) -> tuple[nn.Module, DetectorDescription]:
@@ -49,7 +54,7 @@ def detector_of_file(settings: DetectorConfig) -> tuple[nn.Module, DetectorDescr
         network = _of_others(settings, path)
     params = {"detector": decisive(settings)}
     inputs = {"weights_sha256": sha256_file(path)}
-    return network, describe(network, "file", params, inputs, validation)
+    return network, describe(network, "file", params=params, inputs=inputs, validation=validation)
 
 
 def _of_own_file(settings: DetectorConfig, path: Path) -> tuple[nn.Module, dict[str, float]]:
@@ -73,7 +78,13 @@ def _of_others(settings: DetectorConfig, path: Path) -> nn.Module:
     try:
         object_count, attribute_count = known_names(architecture, state)
         objects, attributes = read_names(settings.names, object_count, attribute_count)
-        return foreign_detector(architecture, state, objects, attributes, sizes_of(settings))
+        return foreign_detector(
+            architecture,
+            state,
+            object_names=objects,
+            attribute_names=attributes,
+            sizes=sizes_of(settings),
+        )
     except BackboneError as error:
         hint = f"detector.architecture = {architecture}: give its weights, or set that of the file"
         raise WorkbenchError(f"{path}: {error}", hint) from None

@@ -27,7 +27,7 @@ class GroundTruth:
     attributes: Tensor  # (G, A) of 0 or 1
 
     def to(self, device: torch.device) -> "GroundTruth":
-        """The same objects on a device."""
+        """Copy all tensors to a device; one that is there already is taken as it is."""
         return GroundTruth(
             self.boxes.to(device), self.labels.to(device), self.attributes.to(device)
         )
@@ -50,7 +50,9 @@ def detections(output: RegionOutput) -> Detections:
     values = scores[rows, classes]
     boxes = output.boxes[rows]
     kept = batched_nms(boxes.float(), values.float(), classes, IOU)
-    return Detections(boxes[kept], classes[kept] + 1, values[kept], rows[kept])
+    return Detections(
+        boxes=boxes[kept], labels=classes[kept] + 1, scores=values[kept], rows=rows[kept]
+    )
 
 
 def detection_metrics(
@@ -85,7 +87,9 @@ def detection_metrics(
     return {
         "recall": hit / max(len(true), 1),
         "map": float(np.mean(precisions)) if precisions else 0.0,
-        "attributes": _attribute_precision(outputs, detected, correct, truths, threshold),
+        "attributes": _attribute_precision(
+            outputs, detected, owners=correct, truths=truths, threshold=threshold
+        ),
     }
 
 
@@ -124,6 +128,9 @@ def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> fl
         scores: (K,) of detections.
         right: (K,) bool, whether each is right.
         objects: number of true ones.
+
+    Returns:
+        A share, 0..1; 0 without detections or true objects.
     """
     if not len(scores) or not objects:
         return 0.0

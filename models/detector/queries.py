@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from pipeline.features.regions.file import packed
-from pipeline.features.regions.params import GridNetworkConfig, RegionsConfig
 from pydantic import ValidationError
 
 from models.backbone.network import weights_digest
@@ -23,6 +21,8 @@ from pipeline.corpus.images import check_aspect
 from pipeline.features.data import relative_positions
 from pipeline.features.feature_file import FeatureFile
 from pipeline.features.layout import checked
+from pipeline.features.regions.file import packed
+from pipeline.features.regions.params import GridNetworkConfig, RegionsConfig
 from pipeline.features.split import Regions
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 

@@ -34,15 +34,33 @@ class TrainingData:
 
 
 def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path) -> TrainingData:
-    """What a detector is trained on; WorkbenchError for a corpus without boxes."""
-    labels, training = read_labels(images, boxes), settings.training
-    data = read_labelled_images(images, boxes, "train", labels)
+    """What a detector is trained and validated on, and what decides the result.
+
+    Args:
+        settings: the section `detector`.
+        seed: of params.yaml; decides the order of the images.
+        images: the corpus's table of images.
+        boxes: its table of boxes.
+
+    Returns:
+        The names, batches of the training split, the images of the validation split, and settings
+        and digests for the detector's file.
+
+    Raises:
+        WorkbenchError: a corpus without boxes of training images, boxes that do not fit their
+            images, or too few images for a batch of two.
+    """
+    labels = read_labels(images, boxes)
+    training = settings.training
+    data = read_labelled_images(images, boxes, split="train", labels=labels)
     return TrainingData(
-        labels,
-        DetectionBatches(data, training.batch_size, seed, training.images_per_epoch),
-        read_labelled_images(images, boxes, "val", labels),
-        {"detector": decisive(settings), "seed": seed},
-        {"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
+        labels=labels,
+        batches=DetectionBatches(
+            data, training.batch_size, seed=seed, images_per_epoch=training.images_per_epoch
+        ),
+        validation=read_labelled_images(images, boxes, split="val", labels=labels),
+        params={"detector": decisive(settings), "seed": seed},
+        inputs={"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
     )
 
 

@@ -40,6 +40,9 @@ class TrainedDetector(Trainable):
             batch: Images with their objects.
             phase: Not read: there is one.
             processes: Not read: a detector is trained by one process.
+
+        Returns:
+            The terms by name, each a scalar, all with the weight 1.
         """
         return Loss(self.detector.losses(batch.images, [vars(truth) for truth in batch.truths]))
 
@@ -82,7 +85,7 @@ def fit_detector(
         processes=ProcessGroup(),
         not_finite=NOT_FINITE,
     )
-    phase = Phase("detector", training.epochs, batches, validation)
+    phase = Phase("detector", training.epochs, batches=batches, val=validation)
     result = trainer.fit(TrainedDetector(model, batches.size), [phase])
     model.eval()
     return [{name: row[name] for name in row if name != "phase"} for row in result.history]

@@ -40,6 +40,9 @@ def seeded_detector(
         attribute_names: A, may be empty.
         seed: of the weights.
         sizes: as for `build_detector`.
+
+    Returns:
+        The detector, on the CPU; equal arguments give equal weights.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -53,9 +56,9 @@ def load_detector(path: Path) -> tuple[nn.Module, DetectorDescription]:
         network = own_detector(
             description.architecture,
             description.object_names,
-            description.attribute_names,
-            description.sizes,
-            weights,
+            attribute_names=description.attribute_names,
+            sizes=description.sizes,
+            state=weights,
         )
     except BackboneError as error:
         raise damaged(path, str(error), "detector") from None
@@ -77,6 +80,9 @@ def own_detector(
         attribute_names: A, may be empty.
         sizes: of FPNSizes or C4Sizes.
         state: tensors by name.
+
+    Returns:
+        The detector with these weights, on the CPU.
 
     Raises:
         BackboneError: sizes that no detector has, and weights that do not fit them.
@@ -100,6 +106,9 @@ def known_names(architecture: str, state: Mapping[str, Tensor]) -> tuple[int, in
     Args:
         architecture: fpn_resnet18, fpn_resnet50 or c4_resnet101.
         state: tensors by name.
+
+    Returns:
+        C and A; A is 0 for a detector without attributes.
 
     Raises:
         BackboneError: it has no class scores, so it is no detector's.
@@ -132,6 +141,9 @@ def foreign_detector(
         attribute_names: A, may be empty.
         sizes: of FPNSizes, read for fpn_resnet18 alone.
 
+    Returns:
+        The detector with these weights under our own names of tensors, on the CPU.
+
     Raises:
         BackboneError: names what is missing, unexpected or ill-shaped.
     """
@@ -141,7 +153,9 @@ def foreign_detector(
     else:
         renamed = current_names(state)
         used = asdict(PUBLISHED) if architecture == "fpn_resnet50" else sizes
-    return own_detector(architecture, object_names, attribute_names, used, renamed)
+    return own_detector(
+        architecture, object_names, attribute_names=attribute_names, sizes=used, state=renamed
+    )
 
 
 def _row_count(state: Mapping[str, Tensor], names: tuple[str, ...]) -> int:

@@ -11,6 +11,9 @@ def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
     Args:
         inputs: width of the vectors it takes.
         outputs: width of those it gives.
+
+    Returns:
+        The layer; its weights are drawn from torch's global generator.
     """
     layer = nn.Linear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight)
@@ -38,7 +41,7 @@ def inside(lengths: Tensor, width: int, device: torch.device) -> Tensor:
 
 
 def at_least_float32(vectors: Tensor) -> Tensor:
-    """The same values, float32 if they were of half precision."""
+    """Vectors of half precision as float32, others as they are: sums of products need it."""
     return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
 
 

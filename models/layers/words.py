@@ -94,13 +94,16 @@ class RecurrentEncoder(_RecurrentWords):
         return final
 
     def forward_padded(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """The same vectors (B, hidden) without packed sequences, which cannot be traced.
+        """One vector per caption, without packed sequences, which cannot be traced.
 
         The network reads forwards, so that padding changes no state before it.
 
         Args:
             tokens: (B, T) word ids, padded at the end.
             lengths: (B,) numbers of words, at least 1.
+
+        Returns:
+            (B, hidden), equal to those of `forward` but for rounding.
         """
         states, _ = self.recurrent(self.words(tokens))
         if self.pool is not None:

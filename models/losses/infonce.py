@@ -34,6 +34,9 @@ class InfoNCE(RankingLoss):
             scores: (A, N), anchors in rows.
             pairs: (A, N) bool, the positive pairs.
             negatives: (A, N) bool, what an anchor's positives are ranked against.
+
+        Returns:
+            A scalar of at least float32.
         """
         with torch.no_grad():  # after the optimiser's step, as in CLIP
             self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
@@ -53,6 +56,9 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, temperature: float) ->
         pairs: A rows of N bools, the positive pairs.
         negatives: A rows of N bools.
         temperature: what the scores are divided by.
+
+    Returns:
+        The sum over all positive pairs.
     """
     total = 0.0
     for row, is_pair, is_negative in zip(scores, pairs, negatives, strict=True):

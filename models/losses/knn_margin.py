@@ -27,5 +27,8 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float, k: int)
         negatives: A rows of N bools.
         margin: alpha.
         k: negatives that count.
+
+    Returns:
+        The sum of the hinges of the k hardest negatives of each positive pair.
     """
-    return slow_hinge_loss(scores, pairs, negatives, margin, k)
+    return slow_hinge_loss(scores, pairs, negatives=negatives, margin=margin, hardest=k)

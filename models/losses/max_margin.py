@@ -20,5 +20,8 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> floa
         pairs: A rows of N bools, the positive pairs.
         negatives: A rows of N bools.
         margin: alpha.
+
+    Returns:
+        The sum of the hinges of the hardest negative of each positive pair.
     """
-    return slow_hinge_loss(scores, pairs, negatives, margin, 1)
+    return slow_hinge_loss(scores, pairs, negatives=negatives, margin=margin, hardest=1)

@@ -29,6 +29,9 @@ class RandomMargin(RankingLoss):
             scores: (A, N), anchors in rows.
             pairs: (A, N) bool, the positive pairs.
             negatives: (A, N) bool, of which one is drawn for each pair.
+
+        Returns:
+            The sum, 0 where no anchor has both a pair and a negative.
         """
         scores = at_least_float32(scores)
         counts = negatives.sum(1)
@@ -47,6 +50,9 @@ def uniform_numbers(count: int, seed: int) -> Tensor:
     Args:
         count: how many.
         seed: decides them.
+
+    Returns:
+        (count,) float64.
     """
     return torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
@@ -59,6 +65,9 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> floa
         pairs: A rows of N bools, the positive pairs.
         negatives: A rows of N bools.
         margin: alpha.
+
+    Returns:
+        The sum of a hinge per positive pair whose anchor has negatives.
     """
     positives: list[tuple[float, list[float]]] = []  # score of each, and those of its negatives
     for row, is_pair, is_negative in zip(scores, pairs, negatives, strict=True):

@@ -18,5 +18,8 @@ def reference(scores: Rows, pairs: Rows, negatives: Rows, margin: float) -> floa
         pairs: A rows of N bools, the positive pairs.
         negatives: A rows of N bools.
         margin: alpha.
+
+    Returns:
+        The sum of the hinges of all negatives of each positive pair.
     """
-    return slow_hinge_loss(scores, pairs, negatives, margin, None)
+    return slow_hinge_loss(scores, pairs, negatives=negatives, margin=margin, hardest=None)

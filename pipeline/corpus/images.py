@@ -76,6 +76,9 @@ def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
         path: the file.
         max_pixels: larger images are refused before decoding; None for those already checked.
 
+    Returns:
+        The image in mode RGB, as wide and high as it is seen upright.
+
     Raises:
         ImageError: no such file, none of an image, a damaged or too large one.
     """
@@ -85,7 +88,7 @@ def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
         raise ImageError(path, "not a regular file")
     if os.path.getsize(path) == 0:
         raise ImageError(path, "empty file")
-    return _decoded(path, path, max_pixels, first_bytes(path))
+    return _decoded(path, name=path, max_pixels=max_pixels, head=first_bytes(path))
 
 
 def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
@@ -96,12 +99,15 @@ def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
         name: what messages call it.
         max_pixels: larger images are refused before decoding.
 
+    Returns:
+        The image in mode RGB, as wide and high as it is seen upright.
+
     Raises:
         ImageError: bytes of no image, of a damaged or too large one.
     """
     if not data:
         raise ImageError(name, "empty file")
-    return _decoded(io.BytesIO(data), name, max_pixels, data[:HEAD])
+    return _decoded(io.BytesIO(data), name=name, max_pixels=max_pixels, head=data[:HEAD])
 
 
 def check_aspect(image: Image.Image) -> None:

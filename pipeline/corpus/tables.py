@@ -88,6 +88,9 @@ def load_images(path: Path, rows: range | None = None) -> pd.DataFrame:
         path: the file.
         rows: those that are wanted; None for all.
 
+    Returns:
+        A row per image, with the columns of IMAGES, its rows numbered from 0.
+
     Raises:
         WorkbenchError: it is missing, damaged or of another schema, or has no such rows.
     """
@@ -100,6 +103,9 @@ def load_captions(path: Path, rows: range | None = None) -> pd.DataFrame:
     Args:
         path: the file.
         rows: those that are wanted; None for all.
+
+    Returns:
+        A row per caption, with the columns of CAPTIONS, its rows numbered from 0.
 
     Raises:
         WorkbenchError: it is missing, damaged or of another schema, or has no such rows.
@@ -118,6 +124,9 @@ def in_split(table: pd.DataFrame, split: str) -> pd.DataFrame:
     Args:
         table: images or captions, with a column split.
         split: train, val or test.
+
+    Returns:
+        The split's rows in the order of the table, at least one.
 
     Raises:
         WorkbenchError: another split, or one without rows.
@@ -169,6 +178,9 @@ def read_table(path: Path, schema: pa.Schema, rows: range | None = None) -> pd.D
         path: the file.
         schema: names and types of its columns.
         rows: those that are wanted; None for all.
+
+    Returns:
+        A row per row of the file, in its order; a list becomes a Python list.
 
     Raises:
         WorkbenchError: it is missing, damaged or of another schema, or has no such rows.

@@ -90,6 +90,9 @@ def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:
         folder: of the vocabulary.
         dim: the D that a model needs; None for any.
 
+    Returns:
+        The matrix; row i is the vector of the word with the id i.
+
     Raises:
         WorkbenchError: the matrix belongs to another vocabulary, or has another D.
     """

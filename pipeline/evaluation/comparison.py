@@ -54,6 +54,9 @@ def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, .
         paths: files, and folders that hold them.
         models: names of all that dvc.yaml evaluates.
 
+    Returns:
+        Files alone, in the order of the paths.
+
     Raises:
         WorkbenchError: a folder with a file of another name.
     """
@@ -75,6 +78,9 @@ def files_of_models(paths: Sequence[Path], models: Sequence[str], ending: str) -
         paths: files, and folders that hold them.
         models: names, in the order of the files.
         ending: of a file's name behind that of its model, such as ".h5".
+
+    Returns:
+        The files, each once.
     """
     files: list[Path] = []
     for path in paths:
@@ -125,6 +131,9 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
     Args:
         metrics: the metrics files.
         ranks: the rank files, in any order.
+
+    Returns:
+        A result for each metrics file, in their order.
 
     Raises:
         WorkbenchError: a file without its partner, or not written with it, files of other kinds,
@@ -317,6 +326,9 @@ def described(
         results: of all models.
         dataset: its name, for the text.
         behind: as `standing.behind_first`; None for tables without these differences.
+
+    Returns:
+        Lines of markdown.
     """
     record = results[0].record
     return [

@@ -70,6 +70,9 @@ def paired_differences(
         confidence: share of the draws inside an interval, between 0 and 1.
         seed: of the draws.
 
+    Returns:
+        A difference for each figure.
+
     Raises:
         WorkbenchError: other queries, or another protocol.
     """

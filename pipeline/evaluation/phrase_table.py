@@ -46,6 +46,9 @@ def read_rows(paths: Sequence[Path], found: Sequence[Path] = ()) -> list[PhraseR
         paths: the metrics files.
         found: files of the same evaluation with what was found, known by their stems.
 
+    Returns:
+        A row for each model that has phrases.
+
     Raises:
         WorkbenchError: a metrics file of another kind, or one that was not written with the other.
     """

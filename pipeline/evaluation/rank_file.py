@@ -280,6 +280,9 @@ def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
         path: of a rank file.
         criterion: such as "naive".
 
+    Returns:
+        Both directions.
+
     Raises:
         WorkbenchError: no rank file, or none with this criterion.
     """

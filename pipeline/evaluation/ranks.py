@@ -75,6 +75,9 @@ def retrieval_ranks(
             groups are equal.
         caption_groups: (M,) integers or strings.
 
+    Returns:
+        Ranks of images and of captions, from 1.
+
     Raises:
         WorkbenchError: shapes that do not fit, integer scores, NaN and infinity, no images or
             captions, and an image or caption that nothing belongs to.
@@ -100,6 +103,9 @@ def request_of_groups(
         captions: (M,) group numbers.
         way: whether images or captions are the queries.
         depth: of how many true items of a query the ranks are wanted, None for all.
+
+    Returns:
+        What `ranked` takes.
     """
     if way == "i2t":
         query, item = true_pairs(images, captions)
@@ -117,6 +123,9 @@ def request_of_positives(
         scores: (N, M) by which they are ranked.
         positives: their true items.
         way: whether images or captions are the queries.
+
+    Returns:
+        What `ranked` takes.
 
     Raises:
         WorkbenchError: scores of another shape than the positives.

@@ -98,6 +98,9 @@ def load_scores(name: str, split: str) -> SplitScores:
         name: a score file (*.h5), or REVISION:MODEL, whose file comes out of DVC's cache.
         split: such as "test".
 
+    Returns:
+        Scores, ids and groups of the split.
+
     Raises:
         WorkbenchError: a file, split or revision that is not there, and another kind of file.
     """
@@ -170,6 +173,9 @@ def compare_runs(
         resamples: draws of the test images, at least 100.
         confidence: share of the draws inside an interval, from 0.5 to below 1.
         seed: of the draws.
+
+    Returns:
+        A difference for each figure.
 
     Raises:
         WorkbenchError: a file that is none of these, a criterion that it lacks, two runs of other

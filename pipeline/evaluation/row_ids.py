@@ -86,6 +86,9 @@ class Side:
             count: N rows.
             same: (N,) which rows equal the one before them; asked for where the number fits.
 
+        Returns:
+            The ids, each once.
+
         Raises:
             WorkbenchError: where the number fits nothing, or repeated rows differ.
         """

@@ -106,6 +106,9 @@ def read_scores(
             are.
         needed_by: what cannot do without the matrix, None for what works with both.
 
+    Returns:
+        The scores with their ids and groups.
+
     Raises:
         WorkbenchError: no such file or split, damage, and no scores where they are needed.
     """

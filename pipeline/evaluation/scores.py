@@ -41,6 +41,9 @@ def cuts(size: int, step: int) -> list[slice]:
     Args:
         size: they are 0 ... size - 1.
         step: the length of a run, from 1; the last one may be shorter.
+
+    Returns:
+        Slices that cover all numbers, in their order.
     """
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
@@ -106,6 +109,9 @@ class Scores(ABC):
         Args:
             images: (n,) their numbers, ascending.
             captions: (m,) their numbers, ascending.
+
+        Returns:
+            (n, m) scores.
         """
         return Matrix(self.matrix(), self.block).selected(images, captions)
 
@@ -122,6 +128,9 @@ class Scores(ABC):
             tile: (n, m) of the source.
             rows: its images.
             columns: its captions.
+
+        Returns:
+            (n, m) of these scores.
         """
         return tile
 
@@ -287,11 +296,14 @@ class Products(Scores):
         )
 
     def spread_over(self, workers: int, threads: int) -> "Products":
-        """The same products in several threads; any number of workers gives the same bits.
+        """Products that several threads make; any number of workers gives the same bits.
 
         Args:
             workers: threads that work on a run of images each.
             threads: of a product in each of them, and in this thread from now on.
+
+        Returns:
+            Products of the same embeddings.
         """
         import torch
 
@@ -434,6 +446,9 @@ def checked_scores(scores: np.ndarray | Scores, images: int, captions: int) -> S
         scores: (N, M) floats, larger is better.
         images: N as it should be.
         captions: M as it should be.
+
+    Returns:
+        The scores, as tiles.
 
     Raises:
         WorkbenchError: another shape, or no matrix of floats.

@@ -98,6 +98,9 @@ def differences_over_seeds(
         confidence: of the intervals, between 0 and 1.
         seed: of the draws.
 
+    Returns:
+        A difference for each figure.
+
     Raises:
         WorkbenchError: runs of other queries, or another protocol.
     """

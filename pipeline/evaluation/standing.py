@@ -42,6 +42,9 @@ def verdict(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
     Args:
         results: of all models.
         behind: as `behind_first`.
+
+    Returns:
+        The sentence, without a full stop.
     """
     first, *others = groups_of(results)[0]
     if not others:
@@ -62,6 +65,9 @@ def report(
         behind: as `behind_first`.
         dataset: its name, for the text.
         loss: name of the ranking loss, for the text.
+
+    Returns:
+        Markdown.
     """
     about = described(results, f"{dataset}, ranking loss {loss}", behind)
     lines = ["# Comparison of models", "", f"{verdict(results, behind)}.", "", *about]

@@ -191,6 +191,9 @@ class Relevance:
         Args:
             images: (n,) numbers of images.
             captions: (m,) numbers of captions.
+
+        Returns:
+            The pairs of which both are there.
         """
         return _pairs_inside(
             image=pd.Index(images).get_indexer(self.images),
@@ -213,6 +216,9 @@ def relevance_of(
             counts for its query.
         image_ids: (N,) the images.
         caption_ids: (M,) the captions.
+
+    Returns:
+        The pairs, by the numbers of images and captions.
     """
     return _pairs_inside(
         image=pd.Index(image_ids).get_indexer(pd.Index(table["image_id"])),

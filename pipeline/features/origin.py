@@ -34,19 +34,41 @@ class Origin:
 
 
 def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
-    """Refuse files of features that were not made with the settings of params.yaml (origins)."""
+    """Refuse files of features that were not made with the settings of params.yaml.
+
+    Args:
+        inputs: the files that a model reads; those of features, sentences and token states are
+            looked at.
+        origins: what params.yaml asks of them, under regions, image_features, sentences and
+            token_states.
+
+    Raises:
+        WorkbenchError: the first file that was made otherwise, with the values of both.
+    """
     features = FeatureFile(inputs.features)
     # other kinds of files in either place are refused by whoever reads them
     check_origin(features, origins["regions" if "boxes" in features.layouts else "image_features"])
     if inputs.text.is_file():
         check_origin(FeatureFile(inputs.text), origins["sentences"])
-    if inputs.states and (states := GroupFile(inputs.states)).layouts:
-        check_origin(states, origins["token_states"])
+    if inputs.states:
+        states = GroupFile(inputs.states)
+        if states.layouts:
+            check_origin(states, origins["token_states"])
 
 
 def check_origin(file: FeatureFile | GroupFile, origin: Origin) -> None:
-    """Refuse a file that names another origin than params.yaml, or none, with both values. Only
-    what both name is compared: a file of an earlier version lacks the keys that came later."""
+    """Refuse a file that names another origin than params.yaml, or none.
+
+    Only what both name is compared: a file of an earlier version lacks the keys that came later.
+
+    Args:
+        file: its attributes `params` (JSON) and `model` say what it was made with.
+        origin: what params.yaml asks for.
+
+    Raises:
+        WorkbenchError: the file says nothing, has other settings or another model, or none of the
+            settings that its stage would have written.
+    """
     if "params" not in file.attributes:
         raise WorkbenchError(
             f"{file.path}: does not say what it was made with (no attribute 'params')",
@@ -82,7 +104,8 @@ def _settings(path: Path, text: str) -> dict[str, Any]:
 
 def _differing(stored: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for key in (name for name in wanted if name in stored):
-        old, new = stored[key], wanted[key]
+        old = stored[key]
+        new = wanted[key]
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from _differing(old, new, f"{prefix}{key}.")
         elif old != new:

@@ -50,6 +50,10 @@ def read_entities(
         images: the corpus's table, named `<number>.jpg` as in Flickr30k.
         captions: the corpus's table.
 
+    Returns:
+        The phrases in the order of `images`, each in the split of its image, and the boxes of their
+        chains.
+
     Raises:
         WorkbenchError: files that are missing or damaged, boxes outside their image, lists that
             contradict the corpus.
@@ -72,7 +76,14 @@ def read_entities(
         for image in images[["image_id", "width", "height", "split"]].to_dict("records"):
             name = image["image_id"]
             size = (image["width"], image["height"])
-            read_image(root, name, size, image["split"], texts.get(name, {}), gathered)
+            read_image(
+                root,
+                name,
+                size=size,
+                split=image["split"],
+                captions=texts.get(name, {}),
+                gathered=gathered,
+            )
             progress.update()
     say(f"phrases: {len(gathered.phrases):,}, with {len(gathered.boxes):,} boxes")
     for what, number in gathered.left_out.items():
@@ -139,6 +150,10 @@ def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]
         place: file and line, for messages.
         text: the line.
 
+    Yields:
+        The id of the chain, the type as the file has it (several are joined by slashes), and the
+        phrase's words, small letters.
+
     Raises:
         WorkbenchError: brackets that are no marks.
     """
@@ -161,6 +176,9 @@ def own_caption(
         words: of the sentence.
         captions: words of its image's captions by their ids.
         likely: the id to try first.
+
+    Returns:
+        The key of `captions` whose words have the sentence's letters; None for no such caption.
     """
     letters = "".join(words)
     ids = [likely, *captions] if likely in captions else list(captions)
@@ -173,6 +191,10 @@ def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float,
     Args:
         path: of the annotation file.
         size: width and height of the image, pixels.
+
+    Returns:
+        From the chain's id to its boxes, one at least; x2 and y2 are edges, so that a box of one
+        pixel has width 1.
 
     Raises:
         WorkbenchError: not such a file, of an image of another size, or boxes outside it.
@@ -218,6 +240,9 @@ def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame
     Args:
         images: the corpus's table.
         splits: of each listed image, by its id.
+
+    Returns:
+        The rows of `images` that are listed, one at least.
 
     Raises:
         WorkbenchError: images in another split than in the corpus, or none of them listed.

@@ -50,6 +50,10 @@ def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searc
         split: its name.
         proposals: the file of boxes.
 
+    Returns:
+        Q phrases in the order of the table, the proposals of their N images (N, R, 4), and the box
+        to be found of each.
+
     Raises:
         WorkbenchError: no phrases in the split, or phrases of images that the file does not have.
     """
@@ -57,7 +61,9 @@ def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searc
     images, names = pd.factorize(phrases["image_id"])
     rows = proposals.rows(names.tolist())
     boxes, counts = (proposals.read(rows, name) for name in ("boxes", "counts"))
-    return Searched(phrases, images, boxes, counts, tables.unions(phrases))
+    return Searched(
+        phrases=phrases, images=images, boxes=boxes, counts=counts, truth=tables.unions(phrases)
+    )
 
 
 def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
@@ -66,6 +72,9 @@ def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
     Args:
         scores: (Q, R), -inf where an image has no proposal.
         hits: (Q, R) bool.
+
+    Returns:
+        (Q,) int64, from 1; 0 where no proposal of the image is right.
     """
     best = np.where(hits, scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
     before = (~hits & (scores >= best) & (scores > -np.inf)).sum(1)

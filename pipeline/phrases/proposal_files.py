@@ -126,6 +126,9 @@ def corners_of(boxes: np.ndarray, order: str, origin: int) -> np.ndarray:
         boxes: (P, 4) as in the file.
         order: xyxy | xywh (a corner, width and height) | yxyx.
         origin: 0: edges, from 0; 1: pixels counted from 1, the last one inside (MATLAB).
+
+    Returns:
+        (P, 4) x1, y1, x2, y2: edges in pixels from 0, x2 and y2 after the last pixel.
     """
     boxes = boxes[:, [1, 0, 3, 2]] if order == "yxyx" else boxes
     first = boxes[:, :2] - origin

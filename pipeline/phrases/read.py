@@ -41,12 +41,17 @@ def read_phrases(
         captions: the corpus's table.
         options: what the reader depended on.
 
+    Returns:
+        The tables of phrases and boxes; empty ones with the same columns where there are none.
+
     Raises:
         WorkbenchError: files of phrases that are missing, damaged or contradict the corpus.
     """
     if settings.source == "flickr30k_entities":
         by_lists = settings.splits == "lists"
-        tables = read_entities(raw, settings.path, by_lists, images, captions)
+        tables = read_entities(
+            raw, settings.path, by_lists=by_lists, images=images, captions=captions
+        )
     elif settings.source == "corpus" and dataset == "shapes":
         tables = read_world(raw, captions, options)
     else:
@@ -62,6 +67,9 @@ def first_images(tables: PhraseTables, number: int) -> PhraseTables:
     Args:
         tables: of the whole corpus.
         number: training images that stay, the first in the table's order.
+
+    Returns:
+        The tables, rows numbered from 0; those of before where no training image is dropped.
     """
     phrases = tables.phrases
     training = phrases["image_id"][phrases["split"] == "train"].drop_duplicates()
@@ -79,17 +87,21 @@ def first_images(tables: PhraseTables, number: int) -> PhraseTables:
 def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTables:
     """The phrases of the built-in dataset's captions, its scenes drawn again as the reader drew
     them: objects, several of them, and relations ("a red circle above a square" stands for the
-        circle).
+    circle).
 
     Args:
         raw: folder of the dataset.
         captions: the corpus's table.
         options: what the reader depended on: sizes, splits, number of processes.
+
+    Returns:
+        A phrase per mention of a caption that the corpus has, and each box once per chain: the
+        boxes of all objects that the phrase stands for, in pixels.
     """
     world = world_of(raw, options.shapes)
     tasks = scenes_of(world, options)
     work = partial(mentions_in_scene, world=world, options=options.shapes)
-    results = ordered_map(work, tasks, options.workers, "phrases of scenes")
+    results = ordered_map(work, tasks, workers=options.workers, title="phrases of scenes")
     tokens = dict(zip(captions["caption_id"], captions["tokens"], strict=True))
     phrases: list[dict[str, object]] = []
     boxes: list[tuple[object, ...]] = []
@@ -129,6 +141,10 @@ def mentions_in_scene(
         task: the scene, and the seeds of its captions.
         world: what the scene's words stand for.
         options: size of the image, and what may be told.
+
+    Returns:
+        x1, y1, x2, y2 of each object in pixels, in the scene's order; and a list of mentions for
+        each caption.
     """
     boxes = [box(thing, world, options.image_size) for thing in task.scene.things]
-    return boxes, list(map(mentions, spoken(task, boxes, world, options)))
+    return boxes, list(map(mentions, spoken(task, boxes, world=world, options=options)))

@@ -73,6 +73,10 @@ def evaluate_phrases(
         confidence: share of the resamples that an interval holds.
         seed: of the resamples.
 
+    Returns:
+        Recalls and mean average precision in percent, of all phrases and by type, with their
+        intervals and the best that the proposals allow.
+
     Raises:
         WorkbenchError: scores that are not finite.
     """
@@ -179,7 +183,9 @@ def write_result(
         "overlaps": overlaps(boxes[:, None], searched.truth[:, None])[:, 0, 0].astype(np.float32),
         "scores": scores.max(1).astype(np.float32),
     }
-    write_features(path, searched.phrases["phrase_id"].tolist(), arrays, attributes)
+    write_features(
+        path, searched.phrases["phrase_id"].tolist(), arrays=arrays, attributes=attributes
+    )
 
 
 def summary_line(result: PhraseResult) -> str:
@@ -216,12 +222,15 @@ def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[s
         searched: Q phrases with the R proposals of their images.
         scores: (Q, R) of the proposals, equal for the same phrase in the same image.
         nms: IoU above which the better box of an image suppresses the other.
+
+    Returns:
+        From the text to the ranking of the proposals of all images that have the phrase.
     """
     by_text: dict[str, list[_InImage]] = {}
     order = np.argsort(searched.images, kind="stable")
     edges = np.flatnonzero(np.diff(searched.images[order], prepend=-1))
     for rows in np.split(order, edges[1:]):
-        for text, in_image in _phrases_of_image(searched, scores, rows, nms):
+        for text, in_image in _phrases_of_image(searched, scores, rows=rows, nms=nms):
             by_text.setdefault(text, []).append(in_image)
     return {text: _ranked(in_images) for text, in_images in by_text.items()}
 
@@ -281,7 +290,7 @@ def _phrases_of_image(
         kept = np.flatnonzero(alive[number])
         kept = kept[np.argsort(-values[number, kept], kind="stable")]
         right = _claimed(near[np.ix_(kept, columns)])
-        in_image = _InImage(image, len(columns), values[number, kept], right)
+        in_image = _InImage(image, len(columns), scores=values[number, kept], right=right)
         phrases.append((str(texts[index]), in_image))
     return phrases
 

@@ -81,6 +81,10 @@ def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> DistinctRegions:
     Args:
         boxes: columns as in PHRASE_BOXES.
         images: ids of the images.
+
+    Returns:
+        R regions, each once: an id `image#number`, the image and the box (R, 4) float32 of each;
+        and the rows of each chain's boxes, by image and chain.
     """
     subset = boxes[boxes["image_id"].isin(images)]
     subset = subset.iloc[
@@ -90,9 +94,10 @@ def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> DistinctRegions:
     first = subset[~rows.duplicated()]
     names = first["image_id"].tolist()
     numbers = first.groupby("image_id").cumcount()
+    chains = rows.groupby([subset["image_id"], subset["chain"]], sort=False)
     return DistinctRegions(
-        [f"{name}#{number}" for name, number in zip(names, numbers, strict=True)],
-        names,
-        first[list(SIDES)].to_numpy(np.float32),
-        rows.groupby([subset["image_id"], subset["chain"]], sort=False).agg(list).to_dict(),
+        ids=[f"{name}#{number}" for name, number in zip(names, numbers, strict=True)],
+        image_ids=names,
+        boxes=first[list(SIDES)].to_numpy(np.float32),
+        of_chain=chains.agg(list).to_dict(),
     )

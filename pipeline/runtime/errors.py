@@ -67,6 +67,9 @@ def damage_named(place: str, hint: str = "") -> Iterator[None]:
         place: file and name of what is read, with which the message begins.
         hint: what to do about it.
 
+    Yields:
+        Once, for the body of the statement.
+
     Raises:
         WorkbenchError: in place of a library's error; what the system refuses stays an OSError.
     """

@@ -23,14 +23,21 @@ EQUAL = 0.002  # every hinge is within a hundredth of the margin
 def validation_columns(scores: SplitScores) -> Row:
     """rsum, the recalls that curves have, and val_spread: the mean standard deviation of a query's
     scores, the smaller of both directions: near zero after a collapse into one point."""
-    measured = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
-    summary, drawn = summarise(measured, ROWS), [metric.name for metric in ROWS if metric.curve]
+    measured = measure(
+        scores.scores,
+        image_groups=scores.image_groups,
+        caption_groups=scores.caption_groups,
+        metrics=ROWS,
+    )
+    summary = summarise(measured, ROWS)
+    drawn = [metric.name for metric in ROWS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
     return {"val_rsum": summary["rsum"], **figures, "val_spread": _spread(as_scores(scores.scores))}
 
 
 def _spread(scores: Scores) -> float:
-    """As val_spread, from sums over tiles."""
+    """Mean standard deviation of a query's scores, the smaller of both directions. It is computed
+    from sums over tiles: the whole matrix need not fit into memory."""
     parts = list(scores.map_runs(partial(_moments, scores)))
     over_captions = torch.cat([row_sums for row_sums, _ in parts], 1) / scores.shape[1]
     over_images = torch.stack([column_sums for _, column_sums in parts]).sum(0) / scores.shape[0]
@@ -42,7 +49,8 @@ def _spread(scores: Scores) -> float:
 
 def _moments(scores: Scores, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
     """Sums of scores and of squares, float64: over captions (2, n), over these images (2, M)."""
-    row_sums, column_sums = [], []
+    row_sums = []
+    column_sums = []
     for columns in scores.columns():
         tile = torch.tensor(scores.tile(rows, columns), dtype=torch.float64)
         powers = torch.stack([tile, tile * tile])

@@ -15,8 +15,23 @@ WATCH = 0.1  # seconds between two looks at whether one has died
 
 
 def of_several(stage: str, model: str, config: Any, wanted: int) -> bool:
-    """Run this command in `wanted` processes, unless they are started already or its section has no
-    `training`; whether it did."""
+    """Run this command in several processes, unless it is one of them already or needs only one.
+
+    Args:
+        stage: the module of `stages` that is run again, with this command's arguments.
+        model: the model's name, which is its section of params.yaml.
+        config: the section; one without `training` is fitted at once, by one process.
+        wanted: runtime.processes: how many there shall be.
+
+    Returns:
+        True after they have done the whole work; False where this process has to do it, alone or
+        as one of them.
+
+    Raises:
+        WorkbenchError: several processes for a model that needs one, more than the batch has rows,
+            or one of them was ended by a signal.
+        SystemExit: one of them failed and said why; with its exit code.
+    """
     training = getattr(config, "training", None)
     if training is None:
         if process_count() > 1:

@@ -188,13 +188,13 @@ def gather_rows(part: Tensor, span: slice, total: int, axis: int) -> Tensor:
     loss: `ProcessGroup.average_gradients` divides it by n.
 
     Args:
-        part: The share of this process, with b rows along `axis`.
+        part: The share of this process, (..., b, ...) with b rows along `axis`.
         span: Which rows they are.
         total: Rows of all processes together, B.
         axis: Of the rows.
 
     Returns:
-        A tensor with B rows along `axis`, the same in all processes.
+        (..., B, ...) with B rows along `axis`, the same in all processes.
     """
     shape = list(part.shape)
     shape[axis] = span.start

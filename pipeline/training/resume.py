@@ -72,11 +72,18 @@ class ResumeFolder:
 
 
 class ResumeFile:
-    """One file of resumable state, written once in `interval` seconds at most."""
+    """One file of resumable state, written once in `interval` seconds at most.
+
+    Args:
+        folder: Where it lies, as state.pt; it is made when the state is first written.
+        fingerprint: Of all that decides the result; a state with another one is not used.
+        interval: Seconds between two writings; what a kill may cost.
+    """
 
     def __init__(self, folder: Path, fingerprint: str, interval: float = 30.0) -> None:
         self.path = folder / "state.pt"
-        self.fingerprint, self.interval = fingerprint, interval
+        self.fingerprint = fingerprint
+        self.interval = interval
         self.written = time.monotonic()
 
     def due(self) -> bool:
@@ -98,7 +105,8 @@ class ResumeFile:
         if not self.path.exists():
             return None
         content = self.path.read_bytes()
-        digest, payload = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+        digest = content[:DIGEST_BYTES]
+        payload = content[DIGEST_BYTES:]
         if hashlib.sha256(payload).digest() != digest:
             return self._discard("is damaged")
         saved = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)

@@ -24,9 +24,6 @@ import numpy as np
 import pandas as pd
 import torch
 from gensim.models import KeyedVectors
-from pipeline.features.regions.imports.butd_h5 import ButdRegions
-from pipeline.features.regions.imports.tsv import TsvRegions
-from pipeline.features.regions.source import ImportCorpus
 from scipy.io import savemat
 
 from models.backbone.weights import read_state_dict
@@ -48,6 +45,9 @@ from pipeline.corpus.words.vectors import read_vectors
 from pipeline.evaluation.matrix_file import open_matrix
 from pipeline.features.arrays.ids import text_ids
 from pipeline.features.imports import Wanted
+from pipeline.features.regions.imports.butd_h5 import ButdRegions
+from pipeline.features.regions.imports.tsv import TsvRegions
+from pipeline.features.regions.source import ImportCorpus
 from pipeline.features.vector_files import open_source
 from pipeline.phrases.entities import read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig

@@ -35,7 +35,7 @@ NETWORKS = {
     "cca": {"dim": 4},
     "scan": PAIRS | {"position_gate": True},
     "vse_infinity": PAIRS,
-    "dp_rnn": PAIRS,
+    "dp_rnn": PAIRS | {"beta_words": 0.3, "beta_objects": 0.3},  # the paper's
     "dual_path": PAIRS
     | {"text_cnn": "resnet18", "text_width": 8, "hidden": 9, "slots": 8}
     | {"resize": SIDE, "crop": SIDE},

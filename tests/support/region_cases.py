@@ -9,9 +9,9 @@ import pandas as pd
 import torch
 from corpora import images_table
 from PIL import Image
-from pipeline.features.regions.file import ImageRegions
 
 from models.detector.selection import RegionOutput
+from pipeline.features.regions.file import ImageRegions
 
 WIDTH, PROPOSALS, OBJECTS, ATTRIBUTES = 5, 6, ("cat", "dog", "cow"), ("red", "big")
 SPLITS = {"train": 5, "val": 3, "test": 4}

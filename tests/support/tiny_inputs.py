@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from corpora import change_params, write_corpus
 from PIL import Image
-from pipeline.features.regions.file import ImageRegions, packed
 
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.corpus.vocabulary import content_digest
 from pipeline.features.feature_file import write_features
+from pipeline.features.regions.file import ImageRegions, packed
 
 IMAGES = {"train": 24, "val": 8, "test": 9}
 WORDS = [f"w{i}" for i in range(12)]

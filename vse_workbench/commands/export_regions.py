@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import click
-from pipeline.features.regions.export import export_scan, export_tsv
 
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.features.data import ImageRegions
+from pipeline.features.regions.export import export_scan, export_tsv
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from stages.common import command, existing, target

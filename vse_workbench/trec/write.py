@@ -75,10 +75,10 @@ def write_positives(path: Path, split: SplitScores, positives: Positives, way: D
         positives: of this direction; fractions are written in thousandths.
         way: i2t or t2i.
     """
-    query, item, grades = positives.query, positives.item, positives.grade
+    grades = positives.grade
     whole = bool((grades == np.round(grades)).all())
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
-    _write_qrels(path, split, way, (query, item, levels))
+    _write_qrels(path, split, way, (positives.query, positives.item, levels))
 
 
 def strictly_falling(scores: np.ndarray) -> np.ndarray:

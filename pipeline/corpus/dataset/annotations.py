@@ -92,6 +92,9 @@ def refusal(path: Path, error: ValidationError, hint: str) -> WorkbenchError:
         path: the file.
         error: what pydantic found; its first SHOWN faults are named.
         hint: what is expected.
+
+    Returns:
+        The error, not raised: a line per fault below the path, and how many more there are.
     """
     faults = [_fault(detail) for detail in error.errors(include_url=False)]
     more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []

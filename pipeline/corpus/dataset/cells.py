@@ -53,6 +53,9 @@ def first_of(names: Collection[str], wanted: Iterable[str]) -> str | None:
     Args:
         names: those that are there.
         wanted: the names to look for, the best first.
+
+    Returns:
+        One of `wanted`; None where none of them is there.
     """
     return next((name for name in wanted if name in names), None)
 

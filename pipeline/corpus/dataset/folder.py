@@ -136,6 +136,9 @@ def joined(folder: str, name: str) -> str:
     Args:
         folder: the path of its folder inside the root, "" for the root itself.
         name: the file's name, or its path inside the folder.
+
+    Returns:
+        The path from the root, with slashes.
     """
     return f"{folder}/{name}" if folder else name
 

@@ -111,6 +111,9 @@ def is_among(name: str, stems: Set[str]) -> bool:
     Args:
         name: the image as the annotations name it.
         stems: the files' names without endings, in lower case (`Folder.stems`).
+
+    Returns:
+        True where a file has the image's name, or the name that MS-COCO's other year gave it.
     """
     return has_its_name(name, stems) or without_ending(_name_of_2017(name)) in stems
 
@@ -122,6 +125,9 @@ def has_its_name(name: str, stems: Set[str]) -> bool:
     Args:
         name: the image as the annotations name it.
         stems: the files' names without endings, in lower case (`Folder.stems`).
+
+    Returns:
+        True where a file has it, whatever folder and ending either has.
     """
     return without_ending(_with_slashes(name).rpartition("/")[2]) in stems
 
@@ -184,7 +190,7 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for above, files in groups.items():
         for key in (str, str.lower, without_ending):
-            matches = _in_best_place(folder, above, files, key, alone=len(groups) == 1)
+            matches = _in_best_place(folder, above, files=files, key=key, alone=len(groups) == 1)
             if matches:
                 found |= matches
                 break

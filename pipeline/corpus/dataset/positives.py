@@ -125,6 +125,10 @@ def with_ids(listed: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
         listed: columns image and caption: MS-COCO's numbers.
         corpus: the tables; the names of its images end in these numbers.
 
+    Returns:
+        The rows of `listed` that are kept, numbered from 0, with the further columns image_id and
+        caption_id of the corpus.
+
     Raises:
         WorkbenchError: several images of the corpus have a listed number.
     """

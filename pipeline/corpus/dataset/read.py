@@ -102,6 +102,10 @@ def without_negatives(corpus: Corpus, pairs: pd.DataFrame) -> Corpus:
     Args:
         corpus: the tables, whose captions may have a column `fits` already.
         pairs: columns image_id and caption_id of what fits.
+
+    Returns:
+        The corpus with the column `fits` of its captions: sorted ids of the images that each fits
+        beside its own, those of before included.
     """
     listed = training_pairs(corpus, pairs)
     total = sum(map(len, listed))
@@ -118,6 +122,10 @@ def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]
     Args:
         corpus: the tables.
         pairs: columns image_id and caption_id of what fits.
+
+    Returns:
+        A sorted list of ids of images per caption, in the order of the corpus's captions; empty for
+        most.
     """
     owner = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
     training = corpus.images["image_id"][corpus.images["split"] == "train"]
@@ -133,6 +141,9 @@ def first_captions(source: Source, number: int | None) -> Source:
     Args:
         source: what a reader read.
         number: of captions that an image keeps; None for all.
+
+    Returns:
+        The source whose captions are those kept, numbered from 0; all its images stay.
     """
     if number is None:
         return source
@@ -164,7 +175,9 @@ def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
     captions = with_tokens(source.captions)
     files = [str(source.root / image_id) for image_id in source.images["image_id"]]
     checked = _decoded(source, files, options)
-    rejects = find_rejects(source.images, captions, checked, options.corpus.max_words)
+    rejects = find_rejects(
+        source.images, captions, checked=checked, max_words=options.corpus.max_words
+    )
     if not options.corpus.skip_bad_images:
         problems = Problems(str(source.root))
         cases = (f"{row.image_id} ({row.reason})" for row in rejects.itertuples())
@@ -184,8 +197,8 @@ def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
     unusable = rejects["image_id"][rejects["caption_id"] == ""]
     images = images[~images["image_id"].isin(unusable)]
     captions = captions[~captions["caption_id"].isin(rejects["caption_id"])]
-    _check_splits(source, out, images, rejects)
-    return _assemble(source, images, captions, rejects)
+    _check_splits(source, out, images=images, rejects=rejects)
+    return _assemble(source, images, captions=captions, rejects=rejects)
 
 
 def check_ids(source: Source) -> None:
@@ -271,7 +284,7 @@ def _decoded(source: Source, files: list[str], options: Options) -> list[Checked
     faults = source.images["fault"].tolist() if "fault" in source.images else [""] * len(files)
     intact = [file for file, fault in zip(files, faults, strict=True) if not fault]
     check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
-    checked = iter(ordered_map(check, intact, options.workers, "checking images"))
+    checked = iter(ordered_map(check, intact, workers=options.workers, title="checking images"))
     return [CheckedImage(reason=fault) if fault else next(checked) for fault in faults]
 
 
@@ -287,7 +300,7 @@ def _assemble(
     if boxes is None:
         boxes = pd.DataFrame({name: [] for name in BOXES.names})
     boxes = _in_order_of("image_id", boxes, rows)
-    return Corpus(images, captions, boxes, _listed(rejects))
+    return Corpus(images, captions, boxes=boxes, rejects=_listed(rejects))
 
 
 def _check_splits(source: Source, out: Path, images: pd.DataFrame, rejects: pd.DataFrame) -> None:

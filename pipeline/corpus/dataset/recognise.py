@@ -62,6 +62,10 @@ def quality(found: Found, stems: Set[str]) -> tuple[bool, bool, int, bool, bool,
     Args:
         found: the find.
         stems: the names of all files there (`Folder.stems`).
+
+    Returns:
+        A tuple that sorts finds: readable, images there, minus the depth of its deepest file,
+        splits, published, images under their own names.
     """
     are_there = not found.names or any(is_among(name, stems) for name in found.names)
     deepest = max(depth(file.rpartition("/")[0]) for file in found.files)

@@ -55,6 +55,9 @@ def list_raw(raw: Path, options: Options) -> Folder:
         raw: the folder.
         options: they have the list where `auto` made it to choose the reader.
 
+    Returns:
+        The list of files, read from disk only where `options` have none.
+
     Raises:
         WorkbenchError: `raw` is no folder, or has too many files.
     """
@@ -69,6 +72,9 @@ def find_in_raw(raw: Path, name: str, key: str, is_folder: bool = False) -> Path
         name: its path inside `raw`, with slashes.
         key: the setting in params.yaml, for messages, such as corpus.images.
         is_folder: whether it must be a folder.
+
+    Returns:
+        `raw` and `name` joined: something that exists.
 
     Raises:
         WorkbenchError: the path leads out of `raw`, nothing is there, or it is a file where a

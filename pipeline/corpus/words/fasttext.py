@@ -25,7 +25,11 @@ LONGEST_PART = 100  # characters
 HEAD = struct.Struct("<2i12id")  # magic, version, the settings of the training
 COUNTS = struct.Struct("<3i2q")  # entries, words, labels, tokens, pruned rows
 MATRIX = struct.Struct("<?2q")  # whether it is quantised, rows, columns
-DIM, BUCKETS, SHORTEST, LONGEST = 2, 10, 11, 12  # places of settings in HEAD
+# places of settings in HEAD
+DIM = 2
+BUCKETS = 10
+SHORTEST = 11
+LONGEST = 12
 ENTRY = re.compile(rb"([^\0]{0,%d})\0.{8}([\0\1])" % LONGEST_WORD, re.S)  # word, count, is label
 END = "</s>"  # of a sentence; the one word that has no parts
 HINT = "download it again; the .vec beside it, as word2vec_text, has the vectors of the same words"

@@ -78,12 +78,14 @@ class BuiltVocabulary:
             "params": json.dumps(dict(made_from), sort_keys=True),
         }
         arrays = {"features": self.matrix, "known": self.known}
-        write_features(folder / "vectors.h5", vocabulary.tokens, arrays, attributes)
+        write_features(
+            folder / "vectors.h5", vocabulary.tokens, arrays=arrays, attributes=attributes
+        )
         for name, others in (("unlisted.h5", self.unlisted), ("background.h5", self.background)):
             (folder / name).unlink(missing_ok=True)  # of an earlier vocabulary
             if others and others.names:
                 arrays = {"features": others.vectors}
-                write_features(folder / name, others.names, arrays, attributes)
+                write_features(folder / name, others.names, arrays=arrays, attributes=attributes)
         values = {
             "schema_version": SCHEMA_VERSION,
             "sentence_markers": vocabulary.sentence_markers,
@@ -107,6 +109,9 @@ def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
     Args:
         counts: occurrences of every word.
         min_count: the fewest occurrences of a word.
+
+    Returns:
+        One word at least, without the reserved tokens.
 
     Raises:
         WorkbenchError: no word is seen that often.
@@ -144,6 +149,10 @@ def build_vocabulary(
         sentence_markers: whether there are tokens for the beginning and the end of a caption.
         seed: of rows of tokens without a vector.
 
+    Returns:
+        The vocabulary, its matrix (V, D), which tokens have a vector, the coverage, and the vectors
+        of words that are no tokens.
+
     Raises:
         WorkbenchError: no word is frequent enough, or none of them has a vector.
     """
@@ -165,7 +174,14 @@ def build_vocabulary(
         names = [word for word in unlisted if word in vectors.rows]
         rows = np.array([vectors.rows[name] for name in names], np.float32)
         others = Background(names, rows.reshape(len(names), vectors.dim))
-    return BuiltVocabulary(vocabulary, matrix, known, coverage, others, vectors.background)
+    return BuiltVocabulary(
+        vocabulary=vocabulary,
+        matrix=matrix,
+        known=known,
+        coverage=coverage,
+        unlisted=others,
+        background=vectors.background,
+    )
 
 
 def measure_coverage(
@@ -177,6 +193,10 @@ def measure_coverage(
         words: the most frequent first.
         counts: their occurrences.
         vectors: those there are.
+
+    Returns:
+        Numbers of words and of occurrences, with a vector and in all, and the MOST_MISSED most
+        frequent words without one.
 
     Raises:
         WorkbenchError: no word has a vector.
@@ -208,6 +228,9 @@ def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarr
         vocabulary: V tokens.
         vectors: of its words, each (D,); one at least.
         seed: of the rows of tokens without a vector.
+
+    Returns:
+        The matrix; row i is the vector of token i.
     """
     known = np.stack([vectors.rows[token] for token in vocabulary.tokens if token in vectors.rows])
     scale = float(np.sqrt(np.square(known, dtype=np.float64).mean()))

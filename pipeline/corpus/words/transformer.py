@@ -36,6 +36,10 @@ def model_folder(name: str, file: str = TOKENIZER) -> Path | None:
     Args:
         name: a path, or a name such as `org/name`, which is looked for in Hugging Face's cache.
         file: one that the folder in the cache must hold.
+
+    Returns:
+        An existing folder: `name` itself, or the one of the cache that holds `file`; None for
+        neither.
     """
     if Path(name).is_dir():
         return Path(name)

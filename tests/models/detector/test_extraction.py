@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from pipeline.features.regions.file import packed, region_datasets
 from region_cases import WIDTH, Detector, world
 
 from models.backbone.extraction import fill
@@ -14,6 +13,7 @@ from models.backbone.preprocessing import PictureBatch
 from models.detector.extraction import regions_of
 from models.detector.selection import select_regions
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
+from pipeline.features.regions.file import packed, region_datasets
 
 SLOTS, DETECT = 5, Detector().regions
 select = partial(select_regions, minimum=2, maximum=SLOTS, threshold=0.5)

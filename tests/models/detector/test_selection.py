@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline.features.regions.params import RegionsConfig
 from torchvision.ops import nms
 
 from models.detector.c4 import C4Detector
 from models.detector.extraction import select
 from models.detector.fpn import FPNDetector
 from models.detector.selection import RegionOutput, confidences, select_regions
+from pipeline.features.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
 
 

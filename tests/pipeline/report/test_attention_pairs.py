@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 from corpora import write_corpus
-from pipeline.features.regions.file import ImageRegions as FoundRegions
-from pipeline.features.regions.file import packed
 from ranking_cases import a_split
 from tiny_inputs import write_vocabulary
 
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.features.data import CaptionWords, ImageRegions, Inputs, RetrievalData
 from pipeline.features.feature_file import write_features
+from pipeline.features.regions.file import ImageRegions as FoundRegions
+from pipeline.features.regions.file import packed
 from pipeline.report.attention_pairs import (
     EXAMPLES,
     FAILURES,

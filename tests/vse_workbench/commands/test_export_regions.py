@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from commands import fail, succeed
 from corpora import change_params, write_corpus
-from pipeline.features.regions.file import packed
 from region_cases import WIDTH, captions_of, sample, world
 
 from pipeline.features.feature_file import FeatureFile, write_features
+from pipeline.features.regions.file import packed
 from stages.extract_region_features import main as extract
 from vse_workbench.commands.export_regions import main
 

@@ -10,10 +10,10 @@ import pytest
 from commands import run_command
 from corpora import write_corpus
 from PIL import Image
-from pipeline.features.regions.file import ImageRegions, packed
 
 from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.features.feature_file import FeatureFile, write_features
+from pipeline.features.regions.file import ImageRegions, packed
 from vse_workbench.commands.inspect import main
 
 inspect = partial(run_command, main)

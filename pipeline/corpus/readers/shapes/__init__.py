@@ -57,7 +57,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     images = []
     captions = []
     rows = []
-    rendered = ordered_map(work, tasks, options.workers, "rendering scenes")
+    rendered = ordered_map(work, tasks, workers=options.workers, title="rendering scenes")
     for task, (boxes, texts) in zip(tasks, rendered, strict=True):
         name = task.image_id
         images.append((name, name.partition("_")[0]))
@@ -88,7 +88,7 @@ def render(
     """
     side = options.image_size
     boxes = [box(thing, world, side) for thing in task.scene.things]
-    image = draw(task.scene, world, side, options.clutter)
+    image = draw(task.scene, world, side=side, clutter=options.clutter)
     content = io.BytesIO()  # Pillow keeps silent about writes that fail
     image.save(content, "JPEG", quality=JPEG_QUALITY)
     path = root / task.image_id
@@ -101,11 +101,11 @@ def render(
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-    captions = [plain(text) for text in spoken(task, boxes, world, options)]
+    captions = [plain(text) for text in spoken(task, boxes, world=world, options=options)]
     if options.misspelt:  # by a generator of its own: the captions are otherwise the same
         words = world.vocabulary()
         rng = np.random.default_rng([*task.seed, 4])
-        captions = [misspell(text, options.misspelt, words, rng) for text in captions]
+        captions = [misspell(text, options.misspelt, words=words, rng=rng) for text in captions]
     return boxes, captions
 
 
@@ -117,6 +117,9 @@ def spoken(task: Task, boxes: list[Box], world: World, options: ShapesConfig) ->
         boxes: of its objects, x1, y1, x2, y2 in pixels.
         world: the words.
         options: the section shapes.
+
+    Returns:
+        `options.captions_per_image` captions.
     """
     speaker = Speaker(
         world,
@@ -134,6 +137,10 @@ def world_of(raw: Path, options: ShapesConfig) -> World:
         raw: the folder of world.yaml.
         options: the section shapes.
 
+    Returns:
+        The file's world with `options.objects` in place of its own range, where given, and all
+        synonyms, where they are asked for.
+
     Raises:
         WorkbenchError: every problem of the file.
     """
@@ -149,12 +156,18 @@ def scenes_of(world: World, options: Options) -> list[Task]:
     Args:
         world: what there is to draw.
         options: the section shapes: its seed, and how many scenes a split has.
+
+    Returns:
+        A task per image: its name, such as train_00017.jpg, its scene, and the seed of its
+        captions; splits in the order of SPLITS.
     """
     shapes = options.shapes
     tasks = []
     for number, split in enumerate(SPLITS):
         seed = [shapes.seed, number]
-        scenes = make_scenes(world, getattr(shapes, split), shapes.near_duplicates, seed)
+        scenes = make_scenes(
+            world, getattr(shapes, split), near_duplicates=shapes.near_duplicates, seed=seed
+        )
         for place, scene in enumerate(scenes):
             tasks.append(Task(f"{split}_{place:05d}.jpg", scene, [*seed, place, 3]))
     return tasks

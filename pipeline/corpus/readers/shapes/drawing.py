@@ -24,6 +24,9 @@ def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image
         world: how shapes, colours and textures look.
         side: of the image, in pixels.
         clutter: how many marks are behind the objects.
+
+    Returns:
+        The image, 8 bits a channel; objects lie over marks, and both over the background.
     """
     canvas = background(scene.background, side)
     for outline, colour in marks(scene.background, clutter, side):
@@ -36,7 +39,7 @@ def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image
         height, width = mask.shape
         patch = canvas[top : top + height, left : left + width]
         y, x = np.mgrid[top : top + height, left : left + width] + 0.5
-        paint = _paint(thing, world, side, x, y)
+        paint = _paint(thing, world, side=side, x=x, y=y)
         patch += mask[..., None] * (paint - patch)
     return Image.fromarray((canvas + 0.5).clip(0, 255).astype(np.uint8))
 
@@ -48,6 +51,9 @@ def corners(thing: Thing, world: World, side: int) -> np.ndarray:
         thing: the object.
         world: it has the outline of the object's shape.
         side: of the image, in pixels.
+
+    Returns:
+        (P, 2), in the order of the shape's outline, turned, scaled and moved.
     """
     turn = np.deg2rad(thing.turn)
     rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
@@ -62,6 +68,9 @@ def box(thing: Thing, world: World, side: int) -> tuple[float, float, float, flo
         thing: the object.
         world: it has the outline of the object's shape.
         side: of the image, in pixels.
+
+    Returns:
+        The smallest and largest x and y of its corners.
     """
     points = corners(thing, world, side)
     x1, y1 = points.min(axis=0)
@@ -90,6 +99,9 @@ def background(seed: int, side: int) -> np.ndarray:
     Args:
         seed: of greys, direction and grain.
         side: of the image, in pixels.
+
+    Returns:
+        (side, side, 3) float32.
     """
     rng = np.random.default_rng(seed)
     level = rng.uniform(70, 130)
@@ -155,7 +167,7 @@ def _paint(thing: Thing, world: World, side: int, x: np.ndarray, y: np.ndarray) 
     y = (y - thing.y * side) / radius
     u = x * np.cos(turn) + y * np.sin(turn)
     v = y * np.cos(turn) - x * np.sin(turn)
-    share = _pattern(pattern, u, v, radius)[..., None]
+    share = _pattern(pattern, u=u, v=v, radius=radius)[..., None]
     return colour + share * (second - colour)
 
 

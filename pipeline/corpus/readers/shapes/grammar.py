@@ -53,6 +53,9 @@ class Speaker:
             scene: what is spoken of.
             boxes: of each object x1, y1, x2, y2 in pixels.
             count: how many captions.
+
+        Returns:
+            `count` captions; one is repeated only after ten vain attempts at another.
         """
         captions: list[str] = []
         said: set[str] = set()
@@ -72,6 +75,9 @@ class Speaker:
         Args:
             scene: what is spoken of.
             boxes: of each object x1, y1, x2, y2 in pixels.
+
+        Returns:
+            A sentence that tells two objects' relation, lists objects or counts them.
         """
         focus = scene.focus if self.rng.random() < FOCUS else None
         kind = self.rng.choice(["relation", "list", "count"], p=[0.5, 0.42, 0.08])
@@ -99,7 +105,7 @@ class Speaker:
             for first, second in permutations(range(len(things)), 2)
             for relation in self.world.relations.values()
             if (focus is None or focus[0] in (first, second))
-            and holds(relation, boxes[first], boxes[second], self.side)
+            and holds(relation, first=boxes[first], second=boxes[second], side=self.side)
         ]
         if not true:
             return ""
@@ -117,7 +123,7 @@ class Speaker:
             (middle, left, right)
             for middle, left, right in permutations(range(len(boxes)), 3)
             if (focus is None or focus[0] in (middle, left, right))
-            and lies_between(boxes[middle], boxes[left], boxes[right], self.side)
+            and lies_between(boxes[middle], first=boxes[left], second=boxes[right], side=self.side)
         ]
         if not true:
             return ""

@@ -29,6 +29,9 @@ def marked(kind: str, numbers: Iterable[int], text: str) -> str:
         kind: object, several or relation (`Mention`).
         numbers: the objects, by their place in the scene.
         text: the words, perhaps with marks inside them.
+
+    Returns:
+        A mark such as `[object#2 a red circle]`, or `[several#0+3 two squares]`.
     """
     return f"[{kind}#{'+'.join(map(str, numbers))} {text}]"
 
@@ -51,7 +54,7 @@ def mentions(text: str) -> list[Mention]:
     for piece in _PIECE.findall(text):
         if piece == "]":
             slot, kind, numbers, first = open_marks.pop()
-            slots[slot] = Mention(kind, numbers, first, words)
+            slots[slot] = Mention(kind=kind, numbers=numbers, first=first, last=words)
             continue
         mark = _OPEN.fullmatch(piece)
         if mark is None:

@@ -53,6 +53,9 @@ def make_scenes(world: World, count: int, near_duplicates: float, seed: list[int
         near_duplicates: share (0..1) of the scenes that have a twin, equal but for one attribute of
             one object: half are originals, half changed copies.
         seed: of all.
+
+    Returns:
+        `count` scenes; originals and changed copies lie anywhere among them.
     """
     scenes = [make_scene(world, np.random.default_rng([*seed, n])) for n in range(count)]
     pairs = round(near_duplicates * count / 2)
@@ -69,6 +72,9 @@ def make_scene(world: World, rng: np.random.Generator) -> Scene:
     Args:
         world: what there is to draw.
         rng: what it is drawn by.
+
+    Returns:
+        The scene, with the seed of its background.
 
     Raises:
         WorkbenchError: there is no room for the fewest objects.
@@ -95,6 +101,9 @@ def twins(world: World, scene: Scene, rng: np.random.Generator) -> tuple[Scene, 
         world: the values that an attribute may have.
         scene: the original.
         rng: what the change is drawn by.
+
+    Returns:
+        The original and the changed copy; the focus is the object's place and the attribute's name.
 
     Raises:
         WorkbenchError: no attribute can be changed.
@@ -170,6 +179,9 @@ def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
         first: x1, y1, x2, y2 in pixels.
         second: the other box, in pixels.
         side: of the image, in pixels.
+
+    Returns:
+        True where it clearly does; False also where the boxes are too near each other to tell.
     """
     dx = (first[0] + first[2] - second[0] - second[2]) / 2
     dy = (first[1] + first[3] - second[1] - second[3]) / 2
@@ -187,6 +199,9 @@ def lies_between(middle: Box, first: Box, second: Box, side: int) -> bool:
         first: one of the others, in pixels.
         second: the other one, in pixels.
         side: of the image, in pixels.
+
+    Returns:
+        True where it clearly does; never where the centres of the two others meet.
     """
     centre, start, end = (
         np.array([box[0] + box[2], box[1] + box[3]]) / 2 for box in (middle, first, second)

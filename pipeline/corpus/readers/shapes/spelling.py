@@ -28,6 +28,9 @@ def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator)
         words: all that captions may say, in small letters; no slip is one of them, or one edit from
             another.
         rng: what the slips are drawn by.
+
+    Returns:
+        The text with as many words as before; a slip keeps a first capital letter.
     """
 
     def misspelt(match: re.Match[str]) -> str:

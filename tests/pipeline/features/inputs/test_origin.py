@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpora import change_params
-from pipeline.features.regions.file import used
 
 from models.backbone.grid import build_grid
 from models.backbone.params import provenance
 from pipeline.features.data import Inputs
 from pipeline.features.feature_file import write_features
 from pipeline.features.origin import check_origins
+from pipeline.features.regions.file import used
 from pipeline.features.sentences.encoder import chosen_settings
 from pipeline.runtime.errors import WorkbenchError
 from stages.params import load_params

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pipeline.features.regions.file import packed
 from region_cases import WIDTH, sample, world
 
 from pipeline.features import data as inputs_data
 from pipeline.features.data import ImageRegions
 from pipeline.features.feature_file import write_features
 from pipeline.features.regions.boxes import names_of
+from pipeline.features.regions.file import packed
 from pipeline.runtime.errors import WorkbenchError
 
 

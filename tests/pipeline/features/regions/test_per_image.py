@@ -5,12 +5,12 @@ import json
 import h5py
 import numpy as np
 import pytest
-from pipeline.features.regions.params import RegionsConfig
-from pipeline.features.regions.per_image import PerImageRegions
-from pipeline.features.regions.source import ImportCorpus, import_job
 from region_cases import WIDTH, sample, world
 
 from pipeline.features.arrays.per_image import images_of_folder, images_of_hdf5
+from pipeline.features.regions.params import RegionsConfig
+from pipeline.features.regions.per_image import PerImageRegions
+from pipeline.features.regions.source import ImportCorpus, import_job
 from pipeline.runtime.errors import WorkbenchError
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 from commands import refusal
-from pipeline.features.regions.source import files_of
 
 from pipeline.features.arrays.formats import open_arrays
 from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.features.hdf5 import opened
+from pipeline.features.regions.source import files_of
 from pipeline.features.weights import read_weights
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from pipeline.features.regions.imports.butd_h5 import ButdRegions
-from pipeline.features.regions.source import ImportCorpus
 from region_cases import WIDTH, sample, world
 
+from pipeline.features.regions.imports.butd_h5 import ButdRegions
+from pipeline.features.regions.source import ImportCorpus
 from pipeline.runtime.errors import WorkbenchError
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.features.regions.export import export_scan, export_tsv
-from pipeline.features.regions.file import packed
-from pipeline.features.regions.imports.scan_npy import ScanRegions
-from pipeline.features.regions.source import ImportCorpus
 from region_cases import WIDTH, captions_of, sample, world
 
 from pipeline.features.arrays.npy import mapped_npy
 from pipeline.features.feature_file import FeatureFile, write_features
+from pipeline.features.regions.export import export_scan, export_tsv
+from pipeline.features.regions.file import packed
+from pipeline.features.regions.imports.scan_npy import ScanRegions
+from pipeline.features.regions.source import ImportCorpus
 from pipeline.runtime.errors import WorkbenchError
 
 SLOTS = 4

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline.features.regions.file import ImageRegions, region_datasets
-from pipeline.features.regions.imports.tsv import TsvRegions
-from pipeline.features.regions.source import ImportCorpus, import_regions, imported_slots
 from region_cases import WIDTH, encoded, sample, tsv_fields, world, write_tsv
 
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
+from pipeline.features.regions.file import ImageRegions, region_datasets
+from pipeline.features.regions.imports.tsv import TsvRegions
+from pipeline.features.regions.source import ImportCorpus, import_regions, imported_slots
 from pipeline.runtime.errors import WorkbenchError
 
 
