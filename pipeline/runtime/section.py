@@ -166,7 +166,7 @@ def wrong_defaults(section: type[Section]) -> list[str]:
         A text for each key without a default, and for each default that its type refuses.
     """
     try:
-        section.model_validate(section().model_dump(mode="json"))
+        section.model_validate(section().model_dump(mode="json", context=AS_WRITTEN))
     except ValidationError as error:
         details = [(".".join(map(str, detail["loc"])), detail) for detail in error.errors()]
         return [

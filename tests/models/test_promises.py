@@ -9,6 +9,7 @@ from contextlib import chdir
 
 import pytest
 import torch
+from dual_path_runs import stage_1, stage_2
 from promised import SEED, leaves, make, train, write_needed
 from torch import nn
 from torch.testing import assert_close
@@ -32,6 +33,8 @@ VARIANTS = {
         "fine_tuning": {"epochs": 1, "batch_size": 4, "resize": 32, "crop": 28},
     },
     "vse_infinity-states": {"words": "transformer"},
+    # the image network runs while it is frozen, and then is trained
+    "dual_path-pixels": {"dropout": 0.0, "phases": [stage_1(1, "pixels"), stage_2(1)]},
     "dp_rnn-word": {"orientation": "word"},
     "dp_rnn-plain": {"recurrent": False, "matching": "scan", "pooling": "lse"},
 }

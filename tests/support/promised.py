@@ -28,6 +28,7 @@ from pipeline.features.data import Inputs, RetrievalData
 from pipeline.features.groups import write_groups
 from pipeline.features.split import Batch, Split
 from pipeline.runtime.repeatable import seed_everything
+from pipeline.runtime.section import AS_WRITTEN
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.trainer import Phase
 
@@ -87,7 +88,7 @@ def inputs_of(kind: type[Model], folder: Path) -> Inputs:
 
 def small_config(kind: type[Model], **changes: Any) -> Any:
     """The default section of a model with the numbers of SMALL, and others as they are given."""
-    values = kind.Config().model_dump(mode="json")
+    values = kind.Config().model_dump(mode="json", context=AS_WRITTEN)
     chosen = SMALL | changes
     values |= {key: value for key, value in chosen.items() if key in kind.Config.model_fields}
     if "training" in values:

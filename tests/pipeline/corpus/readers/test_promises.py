@@ -8,7 +8,10 @@ A reader that is added needs a folder of its form in `FORMS`.
 import base64
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -244,6 +247,33 @@ def test_the_same_folder_gives_the_same_rows(reader, raw, tmp_path):
     assert first.images.drop(columns="path").equals(again.images.drop(columns="path"))
     assert first.captions.equals(again.captions)
     assert first.boxes.equals(again.boxes)
+
+
+READ = """import sys
+from pathlib import Path
+from reader_cases import read_all
+for folder in map(Path, sys.argv[1:]):
+    corpus = read_all(folder.name, folder / "raw")
+    (folder / "rows").write_text(corpus.images.to_csv() + corpus.captions.to_csv())
+"""
+
+
+def test_another_process_reads_the_same_rows(tmp_path):
+    """Sets of texts are in another order in each."""
+    found = []
+    for seed in ("1", "2"):
+        folders = [tmp_path / reader for reader in READERS]
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+            (folder / "raw").mkdir(parents=True)
+            FORMS[folder.name](folder / "raw")
+        places = os.pathsep.join([str(ROOT), str(ROOT / "tests/support")])
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": places}
+        subprocess.run(
+            [sys.executable, "-c", READ, *folders], env=environment, check=True, capture_output=True
+        )
+        found.append({folder.name: (folder / "rows").read_text() for folder in folders})
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("reader", [name for name in READERS if name not in DRAWN])
