@@ -747,7 +747,7 @@ def with_progress(blocks: Iterator[np.ndarray], pairs: int, total: int) -> Itera
 
     Args:
         blocks: (b,) numbers of captions each, perhaps of different b.
-        pairs: How many pairs are scored in all; a few take no time.
+        pairs: Scored in all; below PROGRESS_FROM there is no bar.
         total: Captions of all blocks.
 
     Yields:
