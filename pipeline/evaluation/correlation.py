@@ -34,6 +34,9 @@ def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
         features: (N, D) or (N, ...), of at least two images.
         image_ids: (N,) for messages.
 
+    Returns:
+        The correlations of all pairs, and what sums them up.
+
     Raises:
         WorkbenchError: one image, and features that are constant or not finite, by the images' ids.
     """

@@ -68,7 +68,7 @@ class Measured:
     values: Mapping[str, np.ndarray]
 
     def of(self, queries: np.ndarray) -> "Measured":
-        """The same of some queries, by their numbers."""
+        """What some queries reach, by their numbers."""
         values = {name: numbers[queries] for name, numbers in self.values.items()}
         return Measured(self.ranks[queries], values)
 
@@ -96,6 +96,9 @@ def measure(
         caption_groups: (M,) integers or strings.
         metrics: None for all but the extended.
 
+    Returns:
+        By direction what each query reaches.
+
     Raises:
         WorkbenchError: as pipeline.evaluation.ranks.retrieval_ranks.
     """
@@ -113,6 +116,9 @@ def measured_of(
     Args:
         requests: those with grades are measured by all metrics.
         metrics: of those without grades, None for all but the extended.
+
+    Returns:
+        What the queries of each request reach, in the order of the requests.
 
     Raises:
         WorkbenchError: NaN or infinity, naming one score.
@@ -167,6 +173,9 @@ def values_of(summary: Mapping[str, Any], metrics: Sequence[Metric] | None = Non
     Args:
         summary: as `summarise` gives.
         metrics: that it has, None for all but the extended.
+
+    Returns:
+        Numbers.
     """
     return [column.of(summary) for column in columns_of(metrics or plain_rows())]
 
@@ -177,6 +186,9 @@ def summary_of(values: Sequence[T], metrics: Sequence[Metric] | None = None) -> 
     Args:
         values: in the order of the columns: i2t, t2i, rsum.
         metrics: that they are of, None for all but the extended.
+
+    Returns:
+        The summary.
     """
     names = [metric.name for metric in metrics or plain_rows()]
     of_images = values[: len(names)]
@@ -196,6 +208,9 @@ def summarise(
     Args:
         measured: what the queries of each direction reach.
         metrics: that figures are wanted of, None for all but the extended.
+
+    Returns:
+        The summary.
     """
     return _summary(
         lambda way, metric: metric.figure(measured[way].values[metric.name]),
@@ -290,7 +305,7 @@ def _rsum_deviation(true: int, items: int) -> float:
 
 
 def extended_chance(relevance: Relevance) -> dict[str, Any]:
-    """The same by extended positives, for the queries that have any in their direction."""
+    """Expected figures of random rankings by extended positives, of the queries that have any."""
     positives = {way: relevance.positives(way) for way in DIRECTIONS}
     grades = {way: pairs.sorted_grades() for way, pairs in positives.items()}
     counts = {way: np.count_nonzero(values, axis=1) for way, values in grades.items()}

@@ -175,6 +175,9 @@ def collect_findings(
         criteria: for hubs; one that cannot rank all of the split at once is left out.
         source: attributes of the score file.
 
+    Returns:
+        Hubs, best hits, separation, and what they were made from.
+
     Raises:
         WorkbenchError: scores that are not finite.
     """
@@ -252,6 +255,9 @@ def separation(
         caption_groups: (M,) integers or strings.
         bins: how many, of equal width.
 
+    Returns:
+        Counts by bin.
+
     Raises:
         WorkbenchError: scores of another shape or not finite, queries without a true item, and no
             other pairs.
@@ -327,6 +333,9 @@ def hardest(ranks: np.ndarray, groups: np.ndarray) -> list[int]:
     Args:
         ranks: (Q,) of the best true items, from 1.
         groups: (Q,) group numbers.
+
+    Returns:
+        Their numbers.
     """
     chosen: dict[int, int] = {}
     for query in np.argsort(-ranks, kind="stable").tolist():

@@ -155,6 +155,9 @@ def evaluate(
         relevance: extended positives, measured beside the groups.
         metrics: of the groups, None for all but the extended.
 
+    Returns:
+        Figures, intervals and ranks under every criterion.
+
     Raises:
         WorkbenchError: folds that do not divide the images or would divide a group, settings that a
             criterion refuses, a fold without extended positives, and scores that are not finite.
@@ -232,6 +235,9 @@ def judged_fold(relevance: Relevance, rows: Fold, codes: Codes) -> JudgedFold:
         rows: numbers of the fold's images and captions.
         codes: group numbers of the split's images (N,) and captions (M,).
 
+    Returns:
+        By direction the queries and their positives, numbered in the fold.
+
     Raises:
         WorkbenchError: no such query in a direction.
     """
@@ -266,6 +272,9 @@ def extended_of(
         resamples: bootstrap draws, 0 for no intervals.
         confidence: share of the draws inside an interval, between 0 and 1.
         seed: of the draws.
+
+    Returns:
+        Figures and intervals by criterion.
     """
     rows = {way: np.concatenate([fold.queries[way] for fold in folds]) for way in DIRECTIONS}
     figures, intervals, measured = summarised(
@@ -294,6 +303,9 @@ def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold
         images: (N,) group numbers.
         captions: (M,) group numbers.
         folds: how many, from 1.
+
+    Returns:
+        Numbers of images and captions of each fold.
 
     Raises:
         WorkbenchError: `folds` does not divide N, or a group would lie in two folds.
@@ -347,6 +359,9 @@ def first_images(split: SplitScores, count: int) -> SplitScores:
     Args:
         split: scores of N images.
         count: how many images, 1 to N; 0: all.
+
+    Returns:
+        The scores of these images.
 
     Raises:
         WorkbenchError: fewer images than that, or a group with images among the others.

@@ -36,7 +36,15 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same for scores `s`, queries in rows, and k of `settings`, from sorted lists."""
+    """Scores of CSLS from sorted lists, for the tests.
+
+    Args:
+        s: scores, queries in rows.
+        settings: k is read.
+
+    Returns:
+        Scores of the same form.
+    """
 
     def mean(numbers: Sequence[float]) -> float:
         return sum(sorted(numbers, reverse=True)[: settings.k]) / settings.k

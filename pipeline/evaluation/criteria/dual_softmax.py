@@ -35,7 +35,15 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same for scores `s`, queries in rows, and beta of `settings`, from loops."""
+    """Log scores of the dual softmax from loops, for the tests.
+
+    Args:
+        s: scores, queries in rows.
+        settings: beta is read.
+
+    Returns:
+        Scores of the same form.
+    """
     turned = [list(column) for column in zip(*s, strict=True)]
     over_queries = slow_log_softmax(s, settings.beta)
     over_items = zip(*slow_log_softmax(turned, settings.beta), strict=True)

@@ -38,5 +38,13 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same for scores `s`, queries in rows, and beta of `settings`, from loops."""
+    """Log scores of the inverted softmax from loops, for the tests.
+
+    Args:
+        s: scores, queries in rows.
+        settings: beta is read.
+
+    Returns:
+        Scores of the same form.
+    """
     return slow_log_softmax(s, settings.beta)

@@ -16,10 +16,21 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
         scores: (N, M) of a model.
         queries: axes of the queries, IMAGES or CAPTIONS.
         settings: none is used.
+
+    Returns:
+        The scores, once for each axis.
     """
     return [scores.for_queries(axis) for axis in queries]
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The scores `s` as they are, whatever the `settings`."""
+    """The scores as they are.
+
+    Args:
+        s: scores, queries in rows.
+        settings: not read.
+
+    Returns:
+        Scores of the same form.
+    """
     return s

@@ -65,8 +65,15 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same for scores `s`, queries in rows, each with all others as its bank, and beta of
-    `settings`, from loops."""
+    """Scores with each query's bank of all others, from loops, for the tests.
+
+    Args:
+        s: scores, queries in rows.
+        settings: beta is read.
+
+    Returns:
+        Scores of the same form.
+    """
 
     def nearest(row: list[float]) -> set[int]:
         return {item for item, score in enumerate(row) if score == max(row)}

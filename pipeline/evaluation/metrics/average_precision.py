@@ -39,6 +39,9 @@ def chance(true: np.ndarray, items: int) -> float:
     Args:
         true: (Q,) how many items of each query are true, R.
         items: how many items there are, n.
+
+    Returns:
+        In percent.
     """
     total = 0.0
     for count, queries in zip(*np.unique(true, return_counts=True), strict=True):

@@ -20,6 +20,9 @@ def median(true: np.ndarray, items: int) -> float:
     Args:
         true: (Q,) how many items of each query are true.
         items: how many items there are.
+
+    Returns:
+        A rank from 1.
     """
     return float(np.argmax(survival_function(true, items) <= 0.5 + 1e-12))
 
@@ -30,6 +33,9 @@ def mean(true: np.ndarray, items: int) -> float:
     Args:
         true: (Q,) how many items of each query are true.
         items: how many items there are.
+
+    Returns:
+        A rank from 1.
     """
     return float(((items + 1) / (true + 1)).mean())
 

@@ -38,6 +38,9 @@ def chance(grades: np.ndarray, items: int) -> float:
     Args:
         grades: (Q, R) of the true items of each query, falling, 0 where there are fewer.
         items: how many items there are.
+
+    Returns:
+        In percent.
     """
     discount = float((1 / np.log2(np.arange(2, items + 2))).mean())
     return 100.0 * float((grades.sum(axis=1) * discount / _ideal(grades)).mean())

@@ -26,6 +26,9 @@ def chance(true: np.ndarray, items: int) -> float:
     Args:
         true: (Q,) how many items of each query are true.
         items: how many items there are.
+
+    Returns:
+        In percent.
     """
     return 100.0 * float((true / items).mean())
 

@@ -16,6 +16,9 @@ def recall(k: int, curve: bool = False) -> Metric:
     Args:
         k: from 1.
         curve: whether training records it after every epoch.
+
+    Returns:
+        The row, in percent.
     """
 
     def per_query(ranking: Ranking) -> np.ndarray:
