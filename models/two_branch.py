@@ -192,17 +192,19 @@ class TwoBranch(Model, SeesPixels):
 
     @classmethod
     def read_settings(cls, section: dict[str, Any], architecture: dict[str, Any]) -> dict[str, Any]:
-        """Settings of a checkpoint: the section says all that the architecture does, in which a
-        linear network has hidden = 0.
+        """Settings of a checkpoint, in whose architecture a linear network has hidden = 0.
 
         Args:
             section: What the checkpoint keeps of the section of params.yaml.
-            architecture: What it says of the network's shape.
+            architecture: What it says of the network's shape, which counts where both speak.
 
         Returns:
-            Settings by name.
+            The settings.
         """
-        return architecture | section
+        shape = {"dim": architecture["dim"], "batch_norm": bool(architecture["batch_norm"])}
+        if architecture["hidden"]:
+            return section | shape | {"hidden": architecture["hidden"], "branches": "nonlinear"}
+        return section | shape | {"branches": "linear"}
 
     # ---- embedding
 

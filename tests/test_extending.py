@@ -120,11 +120,14 @@ def test_a_part_changes_the_code_of_no_stage_but_a_metric_of_those_that_measure_
 
 
 def test_the_rules_of_the_house_hold_with_them(clone):
-    """Folders, params.yaml and dvc.yaml fit; loss, metric and criterion equal their reference."""
+    """Folders, params.yaml and dvc.yaml fit; loss, metric and criterion equal their reference, and
+    the model and the encoding keep what all of their kind promise."""
     chosen = "every_model or list or params_are or plain_line or squared_margin or networks"
-    chosen += " or mrr or less_best"
+    chosen += " or mrr or less_best or mean_words or first_word"
     tests = ["tests/test_architecture.py", "tests/models/losses", "tests/stages/test_params.py"]
     tests += [f"tests/pipeline/evaluation/test_{name}.py" for name in ("metrics", "criteria")]
+    tests += ["tests/models/test_promises.py"]
+    tests += ["tests/pipeline/features/sentences/test_promises.py"]
     said = clone.run("pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", chosen)
     assert " passed" in said
     assert "failed" not in said

@@ -18,6 +18,8 @@ from pipeline.features.weights import damaged, read_weights, write_weights
 from pipeline.runtime.errors import WorkbenchError, first_line, listing
 
 SCHEMA_VERSION = 1
+# What networks were seen to raise for an architecture that lacks a key or has a wrong value.
+MISFITS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -85,7 +87,7 @@ class Checkpoint:
         try:
             with torch.device("meta"):
                 model = kind(**sizes)
-        except (TypeError, ValueError, RuntimeError) as error:
+        except MISFITS as error:
             why = f"architecture {sizes} is impossible: {first_line(error)}"
             raise damaged(self.path, why) from None
         try:

@@ -6,6 +6,7 @@ other settings take other ways.
 """
 
 from contextlib import chdir
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from torch.testing import assert_close
 
 from models.base import evaluating, part_of
 from models.registry import model_names
+from pipeline.runtime.errors import WorkbenchError
 
 VARIANTS = {
     "scan-i2t": {"direction": "i2t", "pooling": "lse", "position_gate": True},
@@ -184,6 +186,39 @@ def test_a_checkpoint_has_all_that_scoring_needs(trained, tmp_path):
     assert_close(again.weights(), trained.model.weights(), **EXACT)
     assert again.architecture(trained.data.sizes) == checkpoint.description.architecture
     assert again.used(trained.name, trained.run) == checkpoint.description.params
+
+
+def test_architecture_and_weights_suffice_to_score(trained, tmp_path):
+    """Keys of the section that they leave out decide the training alone."""
+    checkpoint = trained.checkpoint(tmp_path / "weights.safetensors")
+    bare = replace(checkpoint, description=checkpoint.description.model_copy(update={"params": {}}))
+    again = trained.kind.from_checkpoint(bare, trained.name)
+    split = trained.split("test")
+    expected, found = trained.model.score_split(split), again.score_split(split)
+    assert_close(torch.from_numpy(found.matrix), torch.from_numpy(expected.matrix), **CLOSE)
+
+
+def test_an_architecture_that_is_damaged_is_refused(trained, tmp_path):
+    """Or built, where the weights do not depend on it: never a traceback."""
+    checkpoint = trained.checkpoint(tmp_path / "weights.safetensors")
+    whole = checkpoint.description.architecture
+    said = []
+    for key in whole:
+        for value in (None, -1, 10**9, "x"):
+            changed = {name: own for name, own in whole.items() if name != key}
+            if value is not None:
+                changed[key] = value
+            for params in (checkpoint.description.params, {}):
+                update = {"architecture": changed, "params": params}
+                described = checkpoint.description.model_copy(update=update)
+                try:
+                    trained.kind.from_checkpoint(
+                        replace(checkpoint, description=described), trained.name
+                    )
+                except WorkbenchError as error:
+                    said.append(error.message)
+    assert len(said) > len(whole)
+    assert all(message.startswith(f"{checkpoint.path}: damaged") for message in said)
 
 
 def test_weights_are_those_of_the_network_and_none_of_the_criterion(case, folder):
