@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, InitErrorDetails
 
 from models.backbone.params import UNNAMED, ImageFeaturesConfig
+from models.backbone.params import provenance as image_provenance
 from models.backbone.poolings import POOLINGS
 from models.detector.params import DetectorConfig
 from models.dual_path.classes import PseudoClassesConfig
@@ -38,6 +39,7 @@ from pipeline.evaluation.params import (
     ScoringConfig,
 )
 from pipeline.features.regions.params import RegionsConfig
+from pipeline.features.regions.params import provenance as region_provenance
 from pipeline.features.sentences.params import SentencesConfig
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.runtime.errors import WorkbenchError, counted
@@ -217,12 +219,11 @@ class CommonParams(Section):
         return {origin.section: origin for origin in origins} | {"token_states": tokens}
 
     def _image_origin(self) -> "Origin":
-        from models.backbone.params import provenance
         from pipeline.features.origin import Origin
 
         section = self.image_features
         network = section.source == "network"
-        params = provenance(section.model_dump(mode="json")) if network else {}
+        params = image_provenance(section.model_dump(mode="json")) if network else {}
         return Origin(
             section="image_features",
             stage="extract_image_features",
@@ -233,16 +234,14 @@ class CommonParams(Section):
         )
 
     def _region_origin(self) -> "Origin":
-        from models.backbone.params import provenance
         from pipeline.features.origin import Origin
-        from pipeline.features.regions.file import used
 
         section = self.regions
-        params = used(section.model_dump(mode="json"))
+        params = region_provenance(section.model_dump(mode="json"))
         unsaid = {}
         models = {"detector": self.detector.architecture, "grid": section.network.model}
         if section.source == "grid":
-            params["network"] = provenance(params["network"])
+            params["network"] = image_provenance(params["network"])
             unsaid["network"] = UNNAMED
             if section.network.layers is None:  # the network's own choice, which the file names
                 del params["network"]["layers"]

@@ -1,6 +1,7 @@
 """All folders whose files register themselves, and which of their entries a params.yaml chooses."""
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
@@ -15,39 +16,49 @@ from pipeline.features.sentences.encodings import ENCODINGS
 from pipeline.runtime.registry import Registry
 from stages.params import CommonParams
 
-# By registry the file through which stages use it (one that cannot load it uses no entry), and the
-# section of params.yaml that chooses, None where that does not depend on the sections it reads.
-REGISTRIES: dict[Registry, tuple[str, str | None]] = {
-    LOSSES: ("models/ranking.py", "loss"),
-    READERS: ("pipeline/corpus/dataset/__init__.py", "dataset"),
-    POSITIVES: ("pipeline/corpus/dataset/__init__.py", "dataset"),
-    IMPORTS: ("pipeline/features/imports/__init__.py", None),
-    REGION_FILES: ("pipeline/features/regions/imports/__init__.py", "regions"),
-    ENCODINGS: ("pipeline/features/sentences/encodings/__init__.py", None),
-    NETWORKS: ("models/backbone/networks/__init__.py", None),
-    POOLINGS: ("models/backbone/poolings/__init__.py", None),
-    CRITERIA: ("pipeline/evaluation/criteria/__init__.py", "inference"),
-    METRIC_FILES: ("pipeline/evaluation/columns.py", None),
+# By registry the file through which stages use it: a stage that cannot load it uses no entry.
+REGISTRIES = {
+    LOSSES: "models/ranking.py",
+    READERS: "pipeline/corpus/dataset/__init__.py",
+    POSITIVES: "pipeline/corpus/dataset/__init__.py",
+    IMPORTS: "pipeline/features/imports/__init__.py",
+    REGION_FILES: "pipeline/features/regions/imports/__init__.py",
+    ENCODINGS: "pipeline/features/sentences/encodings/__init__.py",
+    NETWORKS: "models/backbone/networks/__init__.py",
+    POOLINGS: "models/backbone/poolings/__init__.py",
+    CRITERIA: "pipeline/evaluation/criteria/__init__.py",
+    METRIC_FILES: "pipeline/evaluation/rank_file.py",
 }
 
 
-def _chosen(params: CommonParams) -> dict[Registry, Iterable[str]]:
-    """Names that params.yaml chooses; those that are no entry, such as `none`, are left out."""
+class Choice(NamedTuple):
+    """What params.yaml chooses of a registry."""
+
+    registry: Registry
+    section: str | None  # that chooses; None: a stage uses these whatever sections it reads
+    names: Iterable[str]  # those that are no entry, such as `none`, are passed over
+
+
+def _choices(params: CommonParams) -> list[Choice]:
     images = params.image_features
     boxes = params.phrases.features.network
-    return {
-        LOSSES: (params.loss, "sum_margin"),  # the warm-up of losses that may collapse
-        READERS: READERS if params.dataset == "auto" else [params.dataset],
-        POSITIVES: [params.corpus.positives],
-        IMPORTS: [images.source, params.sentences.encoding],
-        REGION_FILES: [params.regions.source],
-        ENCODINGS: [params.sentences.encoding],
-        NETWORKS: (images.model, params.regions.network.model, boxes.model),
+    readers = READERS if params.dataset == "auto" else [params.dataset]
+    encoding = params.sentences.encoding
+    networks = (images.model, params.regions.network.model, boxes.model)
+    return [
+        Choice(LOSSES, "loss", (params.loss, "sum_margin")),  # warm-up of losses that may collapse
+        Choice(READERS, "dataset", readers),
+        Choice(POSITIVES, "dataset", [params.corpus.positives]),
+        Choice(IMPORTS, "image_features", [images.source]),
+        Choice(IMPORTS, "sentences", [encoding]),
+        Choice(REGION_FILES, "regions", [params.regions.source]),
+        Choice(ENCODINGS, None, [encoding]),
+        Choice(NETWORKS, None, networks),
         # mean: of grids of cells, and of a network whose fc7 describes boxes
-        POOLINGS: ("mean", images.pool, boxes.pool),
-        CRITERIA: ("naive", *params.inference.criteria),
-        METRIC_FILES: METRIC_FILES,
-    }
+        Choice(POOLINGS, None, ("mean", images.pool, boxes.pool)),
+        Choice(CRITERIA, "inference", ("naive", *params.inference.criteria)),
+        Choice(METRIC_FILES, None, METRIC_FILES),
+    ]
 
 
 def chosen_modules(
@@ -63,9 +74,8 @@ def chosen_modules(
     Yields:
         Names of modules, such as models.losses.sum_margin.
     """
-    for registry, names in _chosen(params).items():
-        through, key = REGISTRIES[registry]
-        if through in files and (key is None or key in keys):
+    for registry, section, names in _choices(params):
+        if REGISTRIES[registry] in files and (section is None or section in keys):
             yield from (registry.module(name) for name in names if name in registry)
 
 

@@ -264,7 +264,7 @@ def test_wrong_values_and_wrong_code_fail_at_once_and_lose_nothing(clone, first)
     (clone.folder / "params.yaml").touch()
     clone.run("git", "checkout", "params.yaml")
 
-    file = "models/vse/network.py"
+    file = "models/vse.py"
     before = (clone.folder / file).read_text()
     with rewritten(clone, {file: before + "def broken(:\n"}):
         said = clone.run("dvc", "repro", check=False)

@@ -221,7 +221,7 @@ def log_sum_exp(
     """
 
     def exponentials(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> Lines:
-        """The largest exponent, and the sum of exp(exponent - largest)."""
+        """Of each line the largest exponent, and the sum of exp(exponent - largest): (n,) or (m,)."""
         exponents = tile * beta
         offset = offsets[axis]
         if offset is not None:
@@ -253,6 +253,7 @@ def nearest_means(scores: Scores, k: int) -> tuple[np.ndarray, np.ndarray]:
     """
 
     def of_tile(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> Lines:
+        """The k largest scores of each line of a tile (n, m): (n, k) or (m, k)."""
         return (largest(tile if axis == CAPTIONS else tile.T, k),)
 
     def combined(earlier: Lines, later: Lines) -> Lines:

@@ -217,7 +217,7 @@ class _Counter:
     def read_true_scores(
         self, tile: np.ndarray, rows: slice, columns: slice, pairs: np.ndarray
     ) -> None:
-        """Keep the scores of the pairs of a tile, as `pairs_inside` finds them."""
+        """Keep the scores of the pairs of a tile (n, m), as `pairs_inside` finds them: (P,)."""
         row = self.image[pairs] - rows.start
         column = self.caption[pairs] - columns.start
         self.true_scores[self.order[pairs]] = tile[row, column]
@@ -228,7 +228,7 @@ class _Counter:
         self.counts: np.ndarray = np.zeros(self.levels[:, : self.depth].shape, np.int64)
 
     def count_items(self, tile: np.ndarray, rows: slice, columns: slice) -> None:
-        """Count the items in a tile that score at least as high as a query's true items."""
+        """Count the items in a tile (n, m) that score at least as high as a query's true items."""
         lines = rows if self.is_i2t else columns
         first, last = np.searchsorted(self.queries, (lines.start, lines.stop))
         if last - first < lines.stop - lines.start:

@@ -350,6 +350,16 @@ class Rescored(Scores):
         return self.base
 
     def from_source(self, tile: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        """The tile that `change` makes from one of `base`.
+
+        Args:
+            tile: (n, m) of `base`.
+            rows: its images.
+            columns: its captions.
+
+        Returns:
+            (n, m) of these scores.
+        """
         return self.change(tile, rows, columns)
 
     def tile(self, rows: slice, columns: slice) -> np.ndarray:

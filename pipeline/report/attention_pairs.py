@@ -31,7 +31,7 @@ class PairAttention:
     caption_id: str
     words: list[str]  # T, those that the model does not know in brackets
     score: float  # similarity of the two
-    weights: Floats  # (T, R) of the words' regions, as in models.attention.reader.AttentionView
+    weights: Floats  # (T, R) of the words' regions
     boxes: Floats  # (R, 4) x1, y1, x2, y2 in pixels of an image of `size`
     size: tuple[int, int]  # width, height
     # (T,) shares of the words in the score, None where all have the same

@@ -8,7 +8,7 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -27,9 +27,12 @@ UNLISTED = frozenset(
         *(f"stages/{name}.py" for name in ("__init__", "code", "common", "params", "registries")),
     ]
 )
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 MACHINERY = ("stages.common", "stages.params")  # every stage loads them and what they need
+# Of a source: digest of its code, the first-party modules that it imports as soon as it is loaded,
+# and those that its functions import.
+Parsed = tuple[str, list[str], list[str]]
 # Fields of a syntax tree that change no result; some exist in one version of Python alone.
-Parsed = tuple[str, list[str]]  # digest of a source's code, first-party modules that it imports
 IGNORED_FIELDS = (
     "annotation",
     "returns",
@@ -57,13 +60,19 @@ class Sources:
         self._used: dict[str, Parsed] = {}
         self._by_file: dict[str, Parsed] = {}
 
-    def closure(self, modules: Iterable[str], left_out: frozenset[str] = UNLISTED) -> list[str]:
-        """The files that importing some modules may load. Imports inside functions count, those for
-        annotations alone do not.
+    def closure(
+        self,
+        modules: Iterable[str],
+        left_out: frozenset[str] = UNLISTED,
+        late: bool = True,
+    ) -> list[str]:
+        """The files that importing some modules may load. Imports for annotations alone do not
+        count.
 
         Args:
             modules: dotted names; those outside of PACKAGES are passed over.
             left_out: files that do not count, nor what they import.
+            late: whether imports inside functions count.
 
         Returns:
             Paths from the root, sorted, with the templates and static files beside the sources.
@@ -74,7 +83,9 @@ class Sources:
             file = queue.pop()
             if file not in files | left_out:
                 files.add(file)
-                queue += [new for module in self._read(file)[1] for new in self._files_of(module)]
+                _, early_modules, late_modules = self._read(file)
+                found = [*early_modules, *late_modules] if late else early_modules
+                queue += [new for module in found for new in self._files_of(module)]
         return sorted(files | {extra for file in files for extra in self._beside(file)})
 
     def digest(self, file: str, without: frozenset[str] = frozenset()) -> str:
@@ -109,7 +120,7 @@ class Sources:
         if file not in self._by_file:
             try:
                 source = (self.root / file).read_bytes()
-                key = hashlib.sha256(file.encode() + b"\0" + source).hexdigest()
+                key = hashlib.sha256(file.encode() + b"\0late\0" + source).hexdigest()
                 self._by_file[file] = self._known.get(key) or _parse(source)
             except OSError as error:
                 raise WorkbenchError(f"{file}: {error.strerror}") from None
@@ -161,7 +172,8 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
     sources = Sources(memory=memory)
-    allowed = listed | UNLISTED | set(sources.closure(MACHINERY, frozenset()))
+    machinery = sources.closure(MACHINERY, left_out=frozenset(), late=False)
+    allowed = listed | UNLISTED | set(machinery)
     nothing = sources.digest("pipeline/__init__.py")  # of a package with a docstring alone
     lost = [
         file
@@ -202,17 +214,30 @@ def _parse(source: bytes, without: frozenset[str] = frozenset()) -> Parsed:
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             node.body = [part for part in node.body if getattr(part, "name", None) not in without]
-    modules: set[str] = set()
-    form = repr(_form(tree, modules, words=True))
-    return hashlib.sha256(form.encode()).hexdigest()[:16], sorted(modules)
+    form = repr(_form(tree, words=True))
+    early = set(_imports(tree, late=False))
+    late = set(_imports(tree, late=True)) - early
+    return hashlib.sha256(form.encode()).hexdigest()[:16], sorted(early), sorted(late)
 
 
-def _form(node: object, modules: set[str], words: bool) -> object:
-    """What of a syntax tree decides results, the same in every version of Python. modules: takes
-    the first-party modules that are imported; words: whether strings count; those of an
-    exception that is raised do not."""
+def _imports(node: ast.AST, late: bool) -> Iterator[str]:
+    """The first-party modules that a syntax tree imports; late: those inside functions, too."""
+    if _changes_nothing(node) or (isinstance(node, FUNCTIONS) and not late):
+        return
+    if isinstance(node, ast.Import):
+        yield from (name.name for name in node.names if _is_own(name.name))
+    elif isinstance(node, ast.ImportFrom) and node.module and _is_own(node.module):
+        yield node.module
+        yield from (f"{node.module}.{name.name}" for name in node.names)
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child, late)
+
+
+def _form(node: object, words: bool) -> object:
+    """What of a syntax tree decides results, the same in every version of Python. words: whether
+    strings count; those of an exception that is raised do not."""
     if isinstance(node, list):
-        forms = (_form(item, modules, words) for item in node)
+        forms = (_form(item, words) for item in node)
         return [form for form in forms if form is not None]
     if not isinstance(node, ast.AST):
         return repr(node)
@@ -222,17 +247,11 @@ def _form(node: object, modules: set[str], words: bool) -> object:
         return repr(node.value) if words or not isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):  # Python 3.12 adds empty parts to a format
         parts = [part for part in node.values if getattr(part, "value", None) != ""]
-        return "JoinedStr", _form(parts, modules, words)
-    if isinstance(node, ast.Import):
-        modules.update(name.name for name in node.names if _is_own(name.name))
-    elif isinstance(node, ast.ImportFrom) and node.module and _is_own(node.module):
-        modules.update({node.module, *(f"{node.module}.{name.name}" for name in node.names)})
+        return "JoinedStr", _form(parts, words)
     words = words and not isinstance(node, ast.Raise)
     fields = ((name, value) for name, value in ast.iter_fields(node) if name not in IGNORED_FIELDS)
     return type(node).__name__, [
-        (name, _form(value, modules, words))
-        for name, value in fields
-        if value is not None and value != []
+        (name, _form(value, words)) for name, value in fields if value is not None and value != []
     ]
 
 

@@ -12,7 +12,7 @@ Batch = Annotated[int, Field(ge=2)]
 
 class SharedTraining(Section):
     """What every training reads. A model's section has the keys that its default names; the others
-    come from the section `training` where params.yaml is read (stages.params.filled)."""
+    come from the section `training` where params.yaml is read (stages.params.with_defaults)."""
 
     optimiser: Literal["adam", "adamw", "sgd"] = "adam"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9

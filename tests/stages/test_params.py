@@ -15,6 +15,7 @@ from stages.params import (
     find_problems,
     inherited_keys,
     load_params,
+    run_of,
     whole_type,
     with_defaults,
 )
@@ -357,7 +358,8 @@ def test_a_value_of_one_model_wins_over_that_of_all():
     assert {getattr(params, name).training.precision for name in inherited_keys(whole_type())} == {
         "bf16"
     }
-    assert params.model("vse").used("vse")["vse"]["training"]["precision"] == "bf16"
+    run = run_of(params)
+    assert run.used("vse", params.vse)["vse"]["training"]["precision"] == "bf16"
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,12 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
     best = nearest_means(scores, 1)
 
     def nearest(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> np.ndarray:
-        """Whether an item is the nearest of a query, or one of its tied nearest."""
+        """Whether an item is the nearest of a query, or one of its tied nearest: (n, m)."""
         levels = best[0][rows, None] if axis == IMAGES else best[1][columns]
         return np.equal(tile, levels)
 
     def query_counts(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> Lines:
+        """Of how many queries each item is the nearest: (n,) or (m,)."""
         return (nearest(tile, axis, rows, columns).sum(axis),)
 
     def added(earlier: Lines, later: Lines) -> Lines:
@@ -48,6 +49,7 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
     counts = reduced(scores, queries, query_counts, added)
 
     def reaches_hub(tile: np.ndarray, items: int, rows: slice, columns: slice) -> Lines:
+        """Whether a hub is the nearest item of each query: (n,) or (m,)."""
         is_hub = counts[1 - items][0] >= 2
         at_hub = is_hub[columns] if items == CAPTIONS else is_hub[rows, None]
         reaching = nearest(tile, 1 - items, rows, columns) & at_hub

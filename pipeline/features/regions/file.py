@@ -11,18 +11,7 @@ import pandas as pd
 
 from pipeline.corpus.tables import images_digest
 from pipeline.features.layout import Array
-
-# Keys of the section regions that say nothing of the values: where a run takes place, and what a
-# source does not read.
-PLACES = ("workers", "path")
-OF_DETECTORS = ("other_images", "boxes", "min", "max", "threshold")
-OF_GRIDS = ("grid", "network")
-
-
-def used(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the section regions the values depend on."""
-    unread = PLACES + (OF_DETECTORS if settings["source"] == "grid" else OF_GRIDS)
-    return {name: value for name, value in settings.items() if name not in unread}
+from pipeline.features.regions.params import provenance
 
 
 def described(
@@ -55,7 +44,7 @@ def described(
         "model": model,
         "layer": layer,
         "weights_sha256": weights,
-        "params": json.dumps(used(settings)),
+        "params": json.dumps(provenance(settings)),
         "corpus_sha256": images_digest(images),
         "object_names": json.dumps(list(objects), ensure_ascii=False),
         "attribute_names": json.dumps(list(attributes), ensure_ascii=False),

@@ -1,8 +1,8 @@
 """Section of params.yaml: which regions of an image are kept."""
 
 import os
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -25,6 +25,24 @@ from pipeline.runtime.section import (
 )
 
 MAX_REGIONS = 1000  # per image; more is taken for damage
+# Keys of the section regions that say nothing of the values: where a run takes place, and what a
+# source does not read.
+PLACES = ("workers", "path")
+OF_DETECTORS = ("other_images", "boxes", "min", "max", "threshold")
+OF_GRIDS = ("grid", "network")
+
+
+def provenance(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the section regions the values depend on, for the file's attributes.
+
+    Args:
+        settings: the section.
+
+    Returns:
+        The keys that `source` reads, without those that say where a run takes place.
+    """
+    unread = PLACES + (OF_DETECTORS if settings["source"] == "grid" else OF_GRIDS)
+    return {name: value for name, value in settings.items() if name not in unread}
 
 
 class GridNetworkConfig(Section):

@@ -58,7 +58,7 @@ def test_the_code_of_a_training_is_apart_from_that_of_its_evaluation(planner, tm
         shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("dvc.yaml", "params.yaml"):
         shutil.copy(ROOT / name, tmp_path)
-    edited = {"pipeline/evaluation/hubness.py": False, "models/vse/network.py": True}
+    edited = {"pipeline/evaluation/rank_file.py": False, "models/vse.py": True}
     with chdir(tmp_path):
         before = Planner(planner.ledger).plan("narrow", "world")
         for file, is_trained in edited.items():

@@ -96,8 +96,8 @@ def test_other_score_files_stand_beside_it(folder):
         (("vse", "--with", "a=HEAD:vse"), "HEAD:vse: "),
         (("vse", "--split", "train"), "train"),
         (("nothing",), "model 'nothing': stage score of dvc.yaml has"),
-        (("cca",), "not for cca\nchoose other analyses with --only"),
-        (("cca", "--only", "words"), "not for cca\nchoose other analyses with --only"),
+        (("scan",), "not for scan\nchoose other analyses with --only"),
+        (("scan", "--only", "words"), "not for scan\nchoose other analyses with --only"),
     ],
 )
 def test_what_does_not_fit_is_a_plain_line(folder, arguments, message):

@@ -12,7 +12,7 @@ from models.backbone.params import provenance
 from pipeline.features.data import Inputs
 from pipeline.features.feature_file import write_features
 from pipeline.features.origin import check_origins
-from pipeline.features.regions.file import used
+from pipeline.features.regions.params import provenance as region_provenance
 from pipeline.features.sentences.encoder import chosen_settings
 from pipeline.runtime.errors import WorkbenchError
 from stages.params import load_params
@@ -55,7 +55,7 @@ def put_regions():
         settings["network"] = build_grid(section, None).settings
         model = section.network.model
     boxes = np.ones((1, 2), np.float32)
-    put("regions.h5", model, json.dumps(used(settings)), boxes=boxes)
+    put("regions.h5", model, json.dumps(region_provenance(settings)), boxes=boxes)
 
 
 def check(features="image.h5", text="sentences.h5"):
