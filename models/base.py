@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map
 
 from models.layers.linear import Standardise, inside, unit_rows
 from models.losses import PairLoss
-from models.ranking import make_loss, warms_up
+from models.ranking import loss_class, make_loss, warms_up
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.evaluation.score_file import SplitScores
 from pipeline.evaluation.scores import Products
@@ -67,6 +67,12 @@ class Run:
     loss: str
     ranking: dict[str, Any]
     seed: int
+
+    def __post_init__(self) -> None:
+        # Losses are imported by name. The digest of the code that may continue a training counts
+        # what is loaded when the training begins.
+        for name in (self.loss, WARM_UP):
+            loss_class(name)
 
     def used(self, name: str, config: Any, unread: Any = None) -> dict[str, Any]:
         """What decides the weights of a model, for its checkpoint.

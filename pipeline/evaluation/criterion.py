@@ -221,7 +221,7 @@ def log_sum_exp(
     """
 
     def exponentials(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> Lines:
-        """Of each line the largest exponent, and the sum of exp(exponent - largest): (n,) or (m,)."""
+        """Of each line the largest exponent, and the sum of exp(exponent - it): (n,) or (m,)."""
         exponents = tile * beta
         offset = offsets[axis]
         if offset is not None:

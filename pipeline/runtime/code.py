@@ -75,7 +75,7 @@ class Sources:
             late: whether imports inside functions count.
 
         Returns:
-            Paths from the root, sorted, with the templates and static files beside the sources.
+            Paths from the root, sorted, with the templates and static files that the sources name.
         """
         files: set[str] = set()
         queue = [file for module in modules for file in self._files_of(module)]
@@ -143,8 +143,14 @@ class Sources:
         return frozenset(file.relative_to(self.root).as_posix() for file in sources)
 
     def _beside(self, file: str) -> list[str]:
+        """The files that a source renders or serves: those of a folder beside it that it names."""
         folder = (self.root / file).parent
-        extras = (extra for name in RESOURCE_FOLDERS for extra in (folder / name).rglob("*"))
+        folders = [name for name in RESOURCE_FOLDERS if (folder / name).is_dir()]
+        if not folders:
+            return []
+        text = (self.root / file).read_text(encoding="utf-8")
+        named = [name for name in folders if f'"{name}"' in text]
+        extras = (extra for name in named for extra in (folder / name).rglob("*"))
         return [extra.relative_to(self.root).as_posix() for extra in extras if extra.is_file()]
 
 

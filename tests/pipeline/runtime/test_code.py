@@ -51,7 +51,8 @@ def root(tmp_path):
         "models/losses/hinge.py": "LIMIT = 1\n",
         "models/losses/other.py": "LIMIT = 2\n",
         "models/types.py": "Words = list\n",
-        "pipeline/report/page.py": "",
+        "pipeline/report/page.py": 'TEMPLATES = "templates"',
+        "pipeline/report/pairs.py": "",
         "pipeline/report/templates/style.css": "body {}\n",
         "pipeline/runtime/errors.py": "",
     }
@@ -86,6 +87,12 @@ def test_the_files_that_a_program_may_load(root):
         "stages/run.py",
     ]
     assert Sources(root).closure(["stages.other"]) == ["stages/other.py"]
+    assert Sources(root).closure(["pipeline.report.pairs"]) == [
+        "pipeline/__init__.py",
+        "pipeline/report/__init__.py",
+        "pipeline/report/pairs.py",
+    ]
+    assert "models/late.py" not in Sources(root).closure(["stages.run"], late=False)
 
 
 def test_a_syntax_error_is_named_with_its_line(root):
