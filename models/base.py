@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils._pytree import tree_map
 
-from models.layers.linear import Standardise, inside, unit_rows
+from models.layers.linear import Standardise, l2_normalise, length_mask
 from models.losses import PairLoss
 from models.ranking import loss_class, make_loss, warms_up
 from pipeline.corpus.vocabulary import load_word_vectors
@@ -176,7 +176,7 @@ class Model(Trainable):
 
     def index(self, side: Rows) -> Tensor:
         """Unit rows (B, K) of an embedded side, for search and export."""
-        return unit_rows(side)
+        return l2_normalise(side)
 
     def score(self, images: Rows, captions: Rows) -> Tensor:
         """Similarities in evaluation; a column needs its caption and all images.
@@ -778,6 +778,6 @@ def mean_vectors(vectors: Tensor, counts: Tensor) -> Tensor:
     Returns:
         (B, K); zeros for a set of none.
     """
-    exists = inside(counts, vectors.shape[1], vectors.device)
+    exists = length_mask(counts, vectors.shape[1], vectors.device)
     units = normalize(vectors.float(), dim=2).where(exists[..., None], 0.0)
     return normalize(units.sum(1), dim=1)

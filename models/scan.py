@@ -13,7 +13,7 @@ from models.attention.cosines import attended_cosines, attention_weights, withou
 from models.attention.encoders import BiGRUEncoder, RegionEncoder
 from models.attention.pooling import pool_cosines
 from models.base import AttentionView, Model, mean_vectors, part_of
-from models.layers.linear import unit_rows
+from models.layers.linear import l2_normalise
 from pipeline.features.data import CaptionWords, ImageRegions, Inputs, RetrievalData
 from pipeline.features.regions.boxes import require_boxes
 from pipeline.features.split import Regions, Words
@@ -186,5 +186,5 @@ def unit_side(vectors: Tensor, lengths: Tensor) -> Side:
     Returns:
         The unit vectors, and their numbers on the same device.
     """
-    units = unit_rows(vectors.flatten(0, 1)).view(vectors.shape)
+    units = l2_normalise(vectors.flatten(0, 1)).view(vectors.shape)
     return Side(units, lengths.to(vectors.device))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from models.attention.encoders import BiGRUEncoder
 from models.base import Model, Run
-from models.layers.linear import Standardise, glorot_linear, inside
+from models.layers.linear import Standardise, glorot_linear, length_mask
 from models.layers.sets import POOLS
 from pipeline.features.data import (
     CaptionKind,
@@ -106,7 +106,7 @@ class VSEInfinity(Model):
     def embed_images(self, images: Regions) -> Tensor:  # type: ignore[override]
         """Regions (B, R, D) to vectors (B, K), zeros for an image without any; their positions play
         no part."""
-        exists = inside(images.counts, images.features.shape[1], images.features.device)
+        exists = length_mask(images.counts, images.features.shape[1], images.features.device)
         regions = self.standardise(images.features[exists])  # padding would count in the batch norm
         vectors = self.projection(regions)
         if self.perceptron is not None:
@@ -227,7 +227,7 @@ def drop_items(
     """
     if not share:
         return items, counts
-    exists = inside(counts, items.shape[1], torch.device("cpu"))
+    exists = length_mask(counts, items.shape[1], torch.device("cpu"))
     draws = torch.from_numpy(generator.random(tuple(exists.shape))).where(exists, -1.0)
     kept = exists & ((draws >= share) | (draws == draws.amax(1, keepdim=True)))
     left = kept.sum(1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.features.groups import Groups, write_groups
-from pipeline.features.layout import checked
+from pipeline.features.layout import cast_finite
 from pipeline.features.sentences.encoder import SentenceEncoder, blocks, check_known
 from pipeline.features.sentences.state import Material
 from pipeline.runtime.errors import WorkbenchError
@@ -57,7 +57,7 @@ def main(captions: Path, output: Path, encoder: Path) -> None:
             rows = slice(start, start + len(block))
             states, counts[rows] = network.token_states(block)
             names = np.repeat(np.array(ids[rows], object), counts[rows]).tolist()
-            file.write(checked("token states", states, np.float16, names).data)
+            file.write(cast_finite("token states", states, np.float16, names).data)
             width = states.shape[1]
             progress.update(len(block))
         file.flush()

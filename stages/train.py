@@ -15,7 +15,7 @@ from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
 from pipeline.training.curve import curve_tsv
-from pipeline.training.launch import of_several
+from pipeline.training.launch import relaunched_with_torchrun
 from pipeline.training.process_group import ProcessGroup, process_group
 from pipeline.training.resume import ResumeFolder
 from stages.common import WORK, command, model_and_inputs, paths
@@ -30,7 +30,7 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     kind = load_for_results(name)
     params = load_params(models=[name])
     config = getattr(params, name)
-    if of_several("train", name, config, params.runtime.processes):
+    if relaunched_with_torchrun("train", name, config, params.runtime.processes):
         return
     device = pick_device(params.runtime.device)
     say_quota(params.runtime.threads)

@@ -9,7 +9,7 @@ from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.training.curve import curve_tsv
-from pipeline.training.launch import of_several
+from pipeline.training.launch import relaunched_with_torchrun
 from pipeline.training.process_group import process_group
 from stages.common import command, model_name, paths
 from stages.params import load_params, run_of
@@ -30,7 +30,7 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
         write_text(curve, curve_tsv([{"epoch": 0}]))
         write_absent(output)
         return
-    if of_several("train_phrases", name, config, params.runtime.processes):
+    if relaunched_with_torchrun("train_phrases", name, config, params.runtime.processes):
         return
     device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from models.layers.linear import at_least_float32, inside
+from models.layers.linear import at_least_float32, length_mask
 
 SMALLEST_NORM = 1e-8  # of a context's cosines over the queries; SCAN's value
 
@@ -110,8 +110,8 @@ def attention_weights(
         queries = without_padding(queries, query_lengths)
         contexts = without_padding(contexts, context_lengths)
         weights, _, _ = _relative_weights(_inner_products(queries, contexts), temperature)
-        is_context = inside(context_lengths, contexts.shape[1], queries.device)
-        is_query = inside(query_lengths, queries.shape[1], queries.device)
+        is_context = length_mask(context_lengths, contexts.shape[1], queries.device)
+        is_query = length_mask(query_lengths, queries.shape[1], queries.device)
         weights *= is_context[:, :, None, None]
         weights /= weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
         return weights.permute(3, 0, 2, 1) * is_query[:, None, :, None]
@@ -130,7 +130,7 @@ def without_padding(vectors: Tensor, lengths: Tensor) -> Tensor:
     vectors = at_least_float32(vectors)
     if bool((lengths >= vectors.shape[1]).all()):
         return vectors
-    present = inside(lengths, vectors.shape[1], vectors.device)
+    present = length_mask(lengths, vectors.shape[1], vectors.device)
     return vectors.masked_fill(~present[..., None], 0.0)
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention.bigru import bidirectional_mean
-from models.layers.linear import Standardise, glorot_linear, inside
+from models.layers.linear import Standardise, glorot_linear, length_mask
 from models.layers.words import _RecurrentWords
 
 
@@ -63,7 +63,7 @@ class BiGRUEncoder(_RecurrentWords):
         Returns:
             (B, T, hidden), zeros in the padding.
         """
-        present = inside(lengths, tokens.shape[1], torch.device("cpu"))
+        present = length_mask(lengths, tokens.shape[1], torch.device("cpu"))
         numbers = present.new_zeros(present.shape, dtype=torch.int64)
         numbers[present] = torch.arange(int(present.sum()))
         rows = self.words(tokens[present.to(tokens.device)])

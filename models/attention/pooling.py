@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from models.layers.linear import inside
+from models.layers.linear import length_mask
 
 
 def pool_cosines(cosines: Tensor, lengths: Tensor, pooling: str, lse: float) -> Tensor:
@@ -22,7 +22,7 @@ def pool_cosines(cosines: Tensor, lengths: Tensor, pooling: str, lse: float) -> 
     """
     if pooling not in ("mean", "lse"):
         raise ValueError(f"pooling {pooling!r}: allowed are mean and lse")
-    present = inside(lengths, cosines.shape[2], cosines.device)
+    present = length_mask(lengths, cosines.shape[2], cosines.device)
     if pooling == "mean":
         return cosines.sum(2) / present.sum(1, keepdim=True).clamp_min(1)
     empty = ~present.any(1, keepdim=True)

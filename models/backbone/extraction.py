@@ -46,7 +46,7 @@ from pipeline.corpus.images import check_aspect
 from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batches
 from pipeline.corpus.tables import images_digest
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
-from pipeline.features.layout import Array, Attributes, Datasets, checked
+from pipeline.features.layout import Array, Attributes, Datasets, cast_finite
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line
 from pipeline.runtime.kernels import loaded_kernels
@@ -438,7 +438,7 @@ def feature_extractor(
         mean = views.mean(0, keepdim=True).cpu().numpy()
         # rounded as the corpus's were
         return torch.from_numpy(
-            checked("query", mean, dtype=stored.dtype(), ids=["the image"])
+            cast_finite("query", mean, dtype=stored.dtype(), ids=["the image"])
         ).float()
 
     return features

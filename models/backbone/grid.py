@@ -31,7 +31,7 @@ from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.loading import Rows
 from pipeline.features.layout import Array
-from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.file import ImageRegions, described, pad_regions, region_datasets
 from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -82,7 +82,7 @@ def grid_job(
             ImageRegions((int(width), int(height)), of_image, vectors)
             for (width, height), of_image, vectors in zip(sizes[rows], boxes, features, strict=True)
         ]
-        return packed(regions, len(cells), network.width)
+        return pad_regions(regions, len(cells), network.width)
 
     return extraction_job(
         network,

@@ -21,7 +21,7 @@ from models.backbone.preprocessing import PictureBatch
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
 from pipeline.features.layout import Array
-from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.file import ImageRegions, described, pad_regions, region_datasets
 from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError
@@ -74,7 +74,7 @@ def detector_job(
 
     def compute(batch: PictureBatch) -> dict[str, Array]:
         regions = regions_of(batch.pictures, detect, select=select_rows, device=device)
-        return packed(regions, slots, network.region_dim)
+        return pad_regions(regions, slots, network.region_dim)
 
     fill_file = partial(
         fill,

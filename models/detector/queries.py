@@ -20,8 +20,8 @@ from models.detector.weights import load_detector
 from pipeline.corpus.images import check_aspect
 from pipeline.features.data import relative_positions
 from pipeline.features.feature_file import FeatureFile
-from pipeline.features.layout import checked
-from pipeline.features.regions.file import packed
+from pipeline.features.layout import cast_finite
+from pipeline.features.regions.file import pad_regions
 from pipeline.features.regions.params import GridNetworkConfig, RegionsConfig
 from pipeline.features.split import Regions
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
@@ -59,11 +59,11 @@ def region_finder(
     def regions(image: Image.Image) -> Regions:
         check_aspect(image)
         found = regions_of([np.array(image)], network.regions, select_rows, device)
-        arrays = packed(found, slots, width)
+        arrays = pad_regions(found, slots, width)
         boxes = torch.from_numpy(arrays["boxes"])
         sizes = torch.from_numpy(arrays["sizes"]).float()
         # rounded as the corpus's were
-        features = checked("query", arrays["features"], stored.dtype(), ["the image"])
+        features = cast_finite("query", arrays["features"], stored.dtype(), ["the image"])
         counts = torch.from_numpy(arrays["counts"]).long()
         return Regions(torch.from_numpy(features).float(), relative_positions(boxes, sizes), counts)
 

@@ -18,7 +18,7 @@ from models.attention.cosines import (
     without_padding,
 )
 from models.attention.pooling import pool_cosines
-from models.layers.linear import inside
+from models.layers.linear import length_mask
 
 
 class SelfAttention(nn.Module):
@@ -186,7 +186,7 @@ def softmax_of_first(logits: Tensor, lengths: Tensor) -> Tensor:
     Returns:
         (..., L), zero beyond the lengths.
     """
-    beyond = ~inside(lengths, logits.shape[-1], logits.device)
+    beyond = ~length_mask(lengths, logits.shape[-1], logits.device)
     lowest = torch.finfo(logits.dtype).min
     return logits.masked_fill(beyond, lowest).softmax(-1).masked_fill(beyond, 0.0)
 
@@ -204,8 +204,8 @@ def pair_products(objects: Tensor, words: Tensor, counts: Tensor, lengths: Tenso
         (M, S, R, T), 0 where either is padding.
     """
     products = (objects.flatten(1, 2) @ words.transpose(1, 2)).unflatten(1, objects.shape[1:3])
-    is_object = inside(counts, objects.shape[2], words.device)[..., None]
-    is_word = inside(lengths, words.shape[1], words.device)[:, None, None]
+    is_object = length_mask(counts, objects.shape[2], words.device)[..., None]
+    is_word = length_mask(lengths, words.shape[1], words.device)[:, None, None]
     return products.masked_fill(~(is_object & is_word), 0.0)
 
 

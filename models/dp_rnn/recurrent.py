@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention.bigru import bidirectional_mean
-from models.layers.linear import inside
+from models.layers.linear import length_mask
 from models.layers.words import draw_gates
 
 MULTIPLIER = 2_654_435_761  # of Knuth's multiplicative hash
@@ -57,9 +57,9 @@ def attended_order(relations: Tensor, counts: Tensor, lengths: Tensor) -> Tensor
         Numbers of objects (..., R); those that do not exist come last.
     """
     objects, words = relations.shape[-2:]
-    is_word = inside(lengths, words, relations.device)[..., None, :]
+    is_word = length_mask(lengths, words, relations.device)[..., None, :]
     nearest = relations.masked_fill(~is_word, -torch.inf).argmax(-1)
-    missing = ~inside(counts, objects, relations.device)
+    missing = ~length_mask(counts, objects, relations.device)
     return nearest.masked_fill(missing, words).argsort(dim=-1, stable=True)
 
 
@@ -98,7 +98,7 @@ def content_codes(rows: Tensor, lengths: Tensor) -> Tensor:
     flat = bits.long().reshape(*rows.shape[:2], -1)
     places = torch.arange(flat[0].numel(), device=rows.device).reshape(flat.shape[1:])
     values = _scattered(flat + 7 * places + 1)
-    present = inside(lengths, rows.shape[1], rows.device)
+    present = length_mask(lengths, rows.shape[1], rows.device)
     return _scattered((values.sum(-1) % CODES * present).sum(-1))
 
 

@@ -21,12 +21,12 @@ def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
     return layer
 
 
-def unit_rows(vectors: Tensor) -> Tensor:
+def l2_normalise(vectors: Tensor) -> Tensor:
     """Rows (B, K) divided by their L2 norms, at least float32; a row of zeros stays zero."""
     return functional.normalize(at_least_float32(vectors), dim=1)
 
 
-def inside(lengths: Tensor, width: int, device: torch.device) -> Tensor:
+def length_mask(lengths: Tensor, width: int, device: torch.device) -> Tensor:
     """Which places of padded sequences are not padding.
 
     Args:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.layers.linear import at_least_float32, inside
+from models.layers.linear import at_least_float32, length_mask
 
 TEMPERATURE = 0.1  # of the softmax over positions, in the authors' code
 PERIOD = 10_000.0  # longest wavelength of an encoding, over 2 pi
@@ -33,7 +33,7 @@ class MeanPool(nn.Module):
         Returns:
             (B, K), at least float32; zeros of an empty set.
         """
-        present = inside(counts, items.shape[1], items.device)
+        present = length_mask(counts, items.shape[1], items.device)
         total = at_least_float32(items).masked_fill(~present[..., None], 0.0).sum(1)
         return total / present.sum(1, keepdim=True).clamp_min(1)
 
@@ -51,7 +51,7 @@ class MaxPool(nn.Module):
         Returns:
             (B, K), at least float32; zeros of an empty set.
         """
-        present = inside(counts, items.shape[1], items.device)[..., None]
+        present = length_mask(counts, items.shape[1], items.device)[..., None]
         largest = at_least_float32(items).masked_fill(~present, -torch.inf).amax(1)
         return largest.masked_fill(~present.any(1), 0.0)
 
@@ -90,8 +90,10 @@ class GPO(nn.Module):
         packed = pack_padded_sequence(codes, lengths, batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=width)
         scores = self.score(sum(states.chunk(2, 2)) / 2)[..., 0] / TEMPERATURE
-        weights = scores.masked_fill(~inside(lengths, width, first.device), -torch.inf).softmax(1)
-        weights = weights.where(inside(distinct, width, first.device), 0.0)
+        weights = scores.masked_fill(
+            ~length_mask(lengths, width, first.device), -torch.inf
+        ).softmax(1)
+        weights = weights.where(length_mask(distinct, width, first.device), 0.0)
         return weights[which.to(first.device)]
 
     def forward(self, items: Tensor, counts: Tensor) -> Tensor:
@@ -141,7 +143,7 @@ def sorted_sum(items: Tensor, weights: Tensor, counts: Tensor) -> Tensor:
     """
     if items.device.type == "cpu" and items.dtype == torch.float32:
         return _SortedSum.apply(items, weights, counts)
-    present = inside(counts, items.shape[1], items.device)[..., None]
+    present = length_mask(counts, items.shape[1], items.device)[..., None]
     ordered = items.masked_fill(~present, -torch.inf).sort(1, descending=True).values
     return (ordered.where(present, 0.0) * weights[..., None]).sum(1)
 
@@ -156,7 +158,7 @@ class _SortedSum(torch.autograd.Function):
         sets, width, dim = items.shape
         ordered = items.new_empty(sets, dim, width)
         order = torch.empty(sets, dim, width, dtype=torch.int16)
-        padding = ~inside(counts, width, items.device)[:, None]
+        padding = ~length_mask(counts, width, items.device)[:, None]
         numbers = torch.arange(width)
         size = _part(items)
         for start in range(0, sets, size):  # parts that stay in a CPU's cache

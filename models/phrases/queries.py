@@ -13,7 +13,7 @@ from models.phrases.data import PhraseData, PhraseFiles
 from models.phrases.proposals import BoxSources, as_tensors, describer, detector_views
 from pipeline.features.checkpoint import read_checkpoint
 from pipeline.features.data import encode_query
-from pipeline.features.layout import checked
+from pipeline.features.layout import cast_finite
 from pipeline.features.split import to_device
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
@@ -88,7 +88,7 @@ def localise(
     # rounded as the vectors of the corpus were
     names = ["the image"] * len(proposed.boxes)
     kind = data.proposals.dtype()
-    features = checked("the image", proposed.features.float().cpu().numpy(), kind, names)
+    features = cast_finite("the image", proposed.features.float().cpu().numpy(), kind, names)
     regions = model.embed_images(torch.from_numpy(features).float().to(device))
     scores = (
         model.score(regions, model.embed_captions(to_device(caption, device)))[:, 0].cpu().numpy()

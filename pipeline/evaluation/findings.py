@@ -125,7 +125,7 @@ class Separation:
 
 
 @dataclass(frozen=True, eq=False)
-class BestHits:
+class TopResults:
     """The Q queries of one direction that galleries show, and what each found.
 
     Attributes:
@@ -157,7 +157,7 @@ class Findings:
 
     hubs: Mapping[str, Mapping[Direction, np.ndarray]]
     separation: Separation | None
-    hits: Mapping[Direction, BestHits]
+    hits: Mapping[Direction, TopResults]
     source: Mapping[str, str]
 
 
@@ -305,7 +305,7 @@ def _histogram_range(scores: Scores) -> tuple[float, float]:
 
 def _best_hits(
     scores: Scores, way: Direction, queries: np.ndarray, items: np.ndarray, ranks: np.ndarray
-) -> BestHits:
+) -> TopResults:
     """Of one direction; of equal scores the false item comes first, as in the ranks. queries (Q,)
     and items (J,): group numbers; ranks: (Q,)."""
     axis = QUERIES[way]
@@ -318,7 +318,7 @@ def _best_hits(
         order = np.lexsort((is_true, -ranking.line(axis, query)))
         best[row] = [*order[: best.shape[1] - 1], order[np.argmax(is_true[order])]]
         values[row] = scores.line(axis, query)[best[row]]
-    return BestHits(
+    return TopResults(
         queries=chosen,
         ranks=ranks[chosen],
         items=best,

@@ -20,7 +20,7 @@ from pipeline.evaluation.figures import (
     metrics_digest,
     plain_rows,
 )
-from pipeline.evaluation.findings import BestHits, Findings, Separation
+from pipeline.evaluation.findings import Findings, Separation, TopResults
 from pipeline.evaluation.metrics import Metric
 from pipeline.evaluation.protocol import Evaluation
 from pipeline.evaluation.score_file import SplitScores
@@ -33,7 +33,7 @@ EXTENDED = extended_rows()
 COLUMNS = columns_of(METRICS)
 RECALL_NAME = re.compile("r[1-9][0-9]{0,8}")
 VERSION = 2  # 1 had no findings
-HITS = ("queries", "ranks", "items", "scores", "failed")  # fields of BestHits
+HITS = ("queries", "ranks", "items", "scores", "failed")  # fields of TopResults
 SOURCE = "scores"  # the attribute with what the score file says of itself
 EVALUATE_AGAIN = "write it again with: dvc repro evaluate"
 
@@ -202,7 +202,7 @@ def read_findings(path: Path) -> Findings:
     hits = {}
     for way in DIRECTIONS:
         queries, ranks, items, scores, failed = (file.array(f"hits_{way}", name) for name in HITS)
-        hits[way] = BestHits(queries, ranks, items, scores, failed=int(failed[0]))
+        hits[way] = TopResults(queries, ranks, items, scores, failed=int(failed[0]))
     return Findings(
         hubs={
             criterion: {way: file.array(f"hubs_{way}", criterion) for way in DIRECTIONS}

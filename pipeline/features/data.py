@@ -23,7 +23,7 @@ from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.features.checkpoint import feature_identity
 from pipeline.features.feature_file import FeatureFile
 from pipeline.features.groups import GroupFile
-from pipeline.features.layout import checked
+from pipeline.features.layout import cast_finite
 from pipeline.features.split import (
     Captions,
     CaptionSource,
@@ -457,7 +457,7 @@ class SentenceVectors:
         what it finds there."""
         vectors = self.encoder.encode([list(words) for words in texts])
         names = ["the query"] * len(texts)
-        return torch.from_numpy(checked("query", vectors, self.file.dtype(), names)).float()
+        return torch.from_numpy(cast_finite("query", vectors, self.file.dtype(), names)).float()
 
 
 class TokenStates:
@@ -550,14 +550,14 @@ class TokenStates:
 
 
 def encode_query(
-    captions: CaptionKind, words: Sequence[str], tell: Callable[[str], None]
+    captions: CaptionKind, words: Sequence[str], warn: Callable[[str], None]
 ) -> Captions:
     """The words of a query, read as the captions of the corpus are.
 
     Args:
         captions: With their encoder open.
         words: In lower case, without punctuation.
-        tell: Is told of words that are not known.
+        warn: Takes a line about words that are not known.
 
     Returns:
         One caption.
@@ -574,7 +574,7 @@ def encode_query(
             "use words of the training captions",
         )
     for note in captions.notes(words, unknown):
-        tell(note)
+        warn(note)
     return captions.encode([words])
 
 

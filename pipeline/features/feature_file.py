@@ -39,8 +39,8 @@ from pipeline.features.layout import (
     Structure,
     array_digest,
     bytes_of,
+    cast_finite,
     check_version,
-    checked,
     encode_ids,
     feature_structure,
     take_digest,
@@ -207,7 +207,7 @@ def write_features(
     for name, array in arrays.items():
         if array.ndim == 0 or len(array) != len(ids):
             raise WorkbenchError(f"{name}: shape {array.shape} does not fit {len(ids):,} ids")
-        values[name] = checked(f"{path}, {name}", array, array.dtype, ids)
+        values[name] = cast_finite(f"{path}, {name}", array, array.dtype, ids)
     datasets = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
     digests = {name: array_digest(array) for name, array in values.items()}
     with atomic_path(path, sum(array.nbytes for array in values.values())) as temporary:
@@ -286,7 +286,7 @@ class FeatureWriter:
             layout = self._layouts[name]
             if values.shape != (len(chosen), *layout.shape[1:]):
                 raise ValueError(f"{name}: {values.shape} for {len(chosen)} of {layout.shape}")
-            stored.append(checked(name, values, layout.dtype, names))
+            stored.append(cast_finite(name, values, layout.dtype, names))
             with translating_write_errors(self.path):
                 _write_rows(self._handle, layout.offset, chosen, stored[-1])
         self._mask.mark(chosen, stored)

@@ -64,7 +64,7 @@ def encode_ids(ids: Sequence[str]) -> Array:
     return np.array([name.encode() for name in ids], dtype=np.bytes_)
 
 
-def checked(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) -> Array:
+def cast_finite(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) -> Array:
     """Values in the form in which they are stored.
 
     Args:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pipeline.evaluation.findings import BestHits
+from pipeline.evaluation.findings import TopResults
 from pipeline.evaluation.rank_file import RankRecord
 from pipeline.evaluation.truth import Direction
 from pipeline.report.shelf import CorpusLookup, Entry
 
 
 def build_galleries(
-    hits: Mapping[Direction, BestHits], record: RankRecord, shelf: CorpusLookup
+    hits: Mapping[Direction, TopResults], record: RankRecord, shelf: CorpusLookup
 ) -> list[dict[str, object]]:
     """The galleries caption -> images and image -> captions of one model.
 
@@ -43,7 +43,7 @@ def build_galleries(
 _Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 
 
-def _query_for_page(hits: BestHits, row: int, queries: _Side, items: _Side) -> dict[str, object]:
+def _query_for_page(hits: TopResults, row: int, queries: _Side, items: _Side) -> dict[str, object]:
     """A query for the page. rank: of its best true item; ranked: how many items were; truth: the
     best true item if it is beyond the hits."""
     own_ids, own_groups, own_entry = queries

@@ -14,7 +14,7 @@ from pipeline.runtime.process import LAUNCHER, is_launched, process_count
 WATCH = 0.1  # seconds between two looks at whether one has died
 
 
-def of_several(stage: str, model: str, config: Any, wanted: int) -> bool:
+def relaunched_with_torchrun(stage: str, model: str, config: Any, wanted: int) -> bool:
     """Run this command in several processes, unless it is one of them already or needs only one.
 
     Args:

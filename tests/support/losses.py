@@ -54,6 +54,6 @@ def transposed(rows):
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def unit_rows(count, width, generator, dtype=torch.float64):
+def l2_normalise(count, width, generator, dtype=torch.float64):
     rows = torch.randn(count, width, generator=generator, dtype=torch.float64)
     return torch.nn.functional.normalize(rows, dim=1).to(dtype)

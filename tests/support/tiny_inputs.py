@@ -14,7 +14,7 @@ from PIL import Image
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.corpus.vocabulary import content_digest
 from pipeline.features.feature_file import write_features
-from pipeline.features.regions.file import ImageRegions, packed
+from pipeline.features.regions.file import ImageRegions, pad_regions
 
 IMAGES = {"train": 24, "val": 8, "test": 9}
 WORDS = [f"w{i}" for i in range(12)]
@@ -97,7 +97,7 @@ def write_regions(folder, known=WORDS, **attributes):
         corners = np.sort(generator.uniform(0, 32, (len(features), 2, 2)), axis=1)
         boxes = corners.reshape(-1, 4).astype(np.float32)
         found[name] = ImageRegions((32, 32), boxes, features.astype(np.float32))
-    arrays = packed(list(found.values()), SLOTS, DIM)
+    arrays = pad_regions(list(found.values()), SLOTS, DIM)
     arrays["features"] = arrays["features"].astype(np.float16)
     described = {"model": "fpn_resnet18", "layer": "fc7", "weights_sha256": "f" * 64}
     described |= {"params": "{}", "corpus_sha256": "b" * 64, "has_boxes": 1} | attributes

@@ -37,7 +37,7 @@ from pipeline.search.index import Index, top_rows
 
 FILES = ("images", "captions", "features", "text", "checkpoint", "output")  # of stages.score
 Files = dict[str, Path]
-Tell = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
 class Producer(NamedTuple):
@@ -144,13 +144,13 @@ class QueryEmbedder:
     # ---- queries
 
     @torch.inference_mode()
-    def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
+    def of_words(self, words: Sequence[str], wordnet: Path | None, warn: Warn = say) -> Query:
         """The query of the words of a text.
 
         Args:
             words: In lower case, without punctuation.
             wordnet: Folder of WordNet's files, for an encoder that looks words up.
-            tell: Is told of words that the model does not know.
+            warn: Takes a line about words that the model does not know.
 
         Returns:
             The vector and, where the model compares more, how pairs are scored.
@@ -158,7 +158,7 @@ class QueryEmbedder:
         Raises:
             WorkbenchError: It knows none of them.
         """
-        return self._text_query(encode_query(self.captions(wordnet), words, tell))
+        return self._text_query(encode_query(self.captions(wordnet), words, warn))
 
     @torch.inference_mode()
     def of_image(self, image: Image.Image) -> Query:

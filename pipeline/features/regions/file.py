@@ -87,7 +87,7 @@ def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], 
     }
 
 
-def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, Array]:
+def pad_regions(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, Array]:
     """The datasets' rows of some images, as they are stored.
 
     Args:

@@ -19,7 +19,7 @@ from pipeline.corpus.tables import load_captions
 from pipeline.features.feature_file import IMPORTED, FeatureWriter
 from pipeline.features.matching.annotations import folders_near
 from pipeline.features.matching.images import ImageMatcher
-from pipeline.features.regions.file import ImageRegions, described, packed, region_datasets
+from pipeline.features.regions.file import ImageRegions, described, pad_regions, region_datasets
 from pipeline.features.regions.imports import REGION_FILES
 from pipeline.features.regions.params import MAX_REGIONS, RegionsConfig
 from pipeline.features.shards import FeatureJob
@@ -132,7 +132,7 @@ def import_regions(source: RegionSource, writer: FeatureWriter, *, batch_size: i
     with Progress("region features", len(source.order), "images", done=done) as progress:
         for start in range(0, len(missing), batch_size):
             rows = missing[start : start + batch_size]
-            writer.write(rows, **packed([source.read(int(row)) for row in rows], slots, width))
+            writer.write(rows, **pad_regions([source.read(int(row)) for row in rows], slots, width))
             progress.update(len(rows))
 
 

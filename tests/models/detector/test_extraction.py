@@ -13,7 +13,7 @@ from models.backbone.preprocessing import PictureBatch
 from models.detector.extraction import regions_of
 from models.detector.selection import select_regions
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
-from pipeline.features.regions.file import packed, region_datasets
+from pipeline.features.regions.file import pad_regions, region_datasets
 
 SLOTS, DETECT = 5, Detector().regions
 select = partial(select_regions, minimum=2, maximum=SLOTS, threshold=0.5)
@@ -24,7 +24,7 @@ def run(images, folder: Path, detect=DETECT) -> FeatureFile:
 
     def compute(batch: PictureBatch) -> dict[str, np.ndarray]:
         regions = regions_of(batch.pictures, detect, select, torch.device("cpu"))
-        return packed(regions, SLOTS, WIDTH)
+        return pad_regions(regions, SLOTS, WIDTH)
 
     with FeatureWriter(folder / "work", "f", ids, datasets, {}) as writer:
         fill(images, writer, compute, batch_size=4, workers=0, section="regions")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from losses import slow_direction, structure_loss, unit_rows
+from losses import l2_normalise, slow_direction, structure_loss
 
 from models import losses
 from models.ranking import LOSSES
@@ -45,7 +45,7 @@ def slow_loss(batch, name, margin, k, structure_k, weights, reduction):
 def random_batch(seed, images=5, captions=8, groups=3, dtype=torch.float64):
     """Unit rows and groups; with few groups, several images and several captions share one."""
     generator, sizes = torch.Generator().manual_seed(seed), (images, captions)
-    rows = [unit_rows(count, 3, generator, dtype) for count in sizes]
+    rows = [l2_normalise(count, 3, generator, dtype) for count in sizes]
     return rows + [torch.randint(groups, (count,), generator=generator) for count in sizes]
 
 

@@ -14,7 +14,7 @@ from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.features.data import CaptionWords, ImageRegions, Inputs, RetrievalData
 from pipeline.features.feature_file import write_features
 from pipeline.features.regions.file import ImageRegions as FoundRegions
-from pipeline.features.regions.file import packed
+from pipeline.features.regions.file import pad_regions
 from pipeline.report.attention_pairs import (
     EXAMPLES,
     FAILURES,
@@ -39,7 +39,7 @@ def region_split(folder):
         corners = np.sort(rng.uniform(size=(count, 2, 2)), 1) * [40, 20]
         boxes = corners.reshape(count, 4).astype(np.float32)
         found.append(FoundRegions((40, 20), boxes, rng.normal(size=(count, 3)).astype(np.float32)))
-    write_features(folder / "r.h5", ["a", "b", "c"], packed(found, 4, 3), {"has_boxes": 1})
+    write_features(folder / "r.h5", ["a", "b", "c"], pad_regions(found, 4, 3), {"has_boxes": 1})
     ids = ["c", "a", "b"]  # not in the order of the file
     images = [(name, f"{name}.jpg", "test", name, 40, 20, "0" * 64) for name in ids]
     said = {"x": "red cat", "y": "dog", "z": "red cat dog", "w": "odd red"}

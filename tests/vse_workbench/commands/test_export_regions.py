@@ -9,7 +9,7 @@ from corpora import change_params, write_corpus
 from region_cases import WIDTH, captions_of, sample, world
 
 from pipeline.features.feature_file import FeatureFile, write_features
-from pipeline.features.regions.file import packed
+from pipeline.features.regions.file import pad_regions
 from stages.extract_region_features import main as extract
 from vse_workbench.commands.export_regions import main
 
@@ -21,7 +21,7 @@ def repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     images = world(Path("pictures"))
     write_corpus(Path("corpus"), images, captions_of(images))
-    arrays = packed(sample(images), 4, WIDTH)
+    arrays = pad_regions(sample(images), 4, WIDTH)
     arrays["features"] = arrays["features"].astype(np.float16)
     write_features("r.h5", images["image_id"].tolist(), arrays, {"has_boxes": 1})
     command = "python -m x --images corpus/images.parquet --captions corpus/captions.parquet"

@@ -13,7 +13,7 @@ from PIL import Image
 
 from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.features.feature_file import FeatureFile, write_features
-from pipeline.features.regions.file import ImageRegions, packed
+from pipeline.features.regions.file import ImageRegions, pad_regions
 from vse_workbench.commands.inspect import main
 
 inspect = partial(run_command, main)
@@ -130,7 +130,7 @@ def region_world(folder: Path, **attributes: object) -> Path:
         *(np.array([0]), np.array([-1]), np.array([0.5], np.float32), np.array([0], np.float32)),
     )
     described = {"object_names": '["cat"]', "attribute_names": "[]", "has_boxes": 1}
-    write_features(folder / "r.h5", ["a.png"], packed([found], 2, 3), described | attributes)
+    write_features(folder / "r.h5", ["a.png"], pad_regions([found], 2, 3), described | attributes)
     return folder / "r.h5"
 
 

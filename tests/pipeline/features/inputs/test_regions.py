@@ -11,14 +11,14 @@ from pipeline.features import data as inputs_data
 from pipeline.features.data import ImageRegions
 from pipeline.features.feature_file import write_features
 from pipeline.features.regions.boxes import names_of
-from pipeline.features.regions.file import packed
+from pipeline.features.regions.file import pad_regions
 from pipeline.runtime.errors import WorkbenchError
 
 
 def write(path: Path, folder: Path, change=lambda arrays: None, **attributes):
     images = world(folder)
     regions = sample(images)
-    arrays = packed(regions, 4, WIDTH)
+    arrays = pad_regions(regions, 4, WIDTH)
     arrays["features"] = arrays["features"].astype(np.float16)
     change(arrays)
     write_features(path, images["image_id"].tolist(), arrays, {"model": "m"} | attributes)

@@ -9,7 +9,7 @@ from region_cases import WIDTH, captions_of, sample, world
 from pipeline.features.arrays.npy import mapped_npy
 from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.features.regions.export import export_scan, export_tsv
-from pipeline.features.regions.file import packed
+from pipeline.features.regions.file import pad_regions
 from pipeline.features.regions.imports.scan_npy import ScanRegions
 from pipeline.features.regions.source import ImportCorpus
 from pipeline.runtime.errors import WorkbenchError
@@ -21,7 +21,7 @@ SLOTS = 4
 def case(tmp_path: Path):
     images = world(tmp_path / "images")
     regions = sample(images)
-    arrays = packed(regions, SLOTS, WIDTH)
+    arrays = pad_regions(regions, SLOTS, WIDTH)
     arrays["features"] = arrays["features"].astype(np.float16)
     write_features(tmp_path / "r.h5", images["image_id"].tolist(), arrays, {"has_boxes": 1})
     return images, regions, FeatureFile(tmp_path / "r.h5")
@@ -162,7 +162,7 @@ def test_other_arrays_are_refused_unread(tmp_path: Path, kind: str, words: str) 
 
 def test_tsv_needs_boxes(tmp_path: Path, case) -> None:
     images, regions, _ = case
-    arrays = packed(regions, SLOTS, WIDTH)
+    arrays = pad_regions(regions, SLOTS, WIDTH)
     write_features(tmp_path / "b.h5", images["image_id"].tolist(), arrays, {"has_boxes": 0})
     with pytest.raises(WorkbenchError, match="no boxes"):
         export_tsv(FeatureFile(tmp_path / "b.h5"), tmp_path)
