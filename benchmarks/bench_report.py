@@ -57,9 +57,13 @@ def rows() -> Iterator[Row]:
 
 def put_corpus(folder: Path) -> None:
     images = photographs(folder, SIDE, IMAGES, cell=25).assign(split="test", group=IDS)
-    captions = {"caption_id": CAPTIONS, "image_id": np.repeat(IDS, EACH), "split": "test",
-                "text": [f"two people walk past house no. {n}" for n in CAPTIONS],
-                "tokens": [["two", "people"]] * (IMAGES * EACH)}  # fmt: skip
+    captions = {
+        "caption_id": CAPTIONS,
+        "image_id": np.repeat(IDS, EACH),
+        "split": "test",
+        "text": [f"two people walk past house no. {n}" for n in CAPTIONS],
+        "tokens": [["two", "people"]] * (IMAGES * EACH),
+    }
     boxes = pd.DataFrame(columns=BOXES.names, dtype=object)
     rejects = pd.DataFrame(columns=["file", "reason"])
     Corpus(images, pd.DataFrame(captions), boxes, rejects).write(folder)

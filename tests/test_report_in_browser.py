@@ -45,8 +45,14 @@ def labels(browser):
 def test_loads_without_a_word_on_the_console(opened):
     assert opened.get_log("browser") == []
     assert opened.title == "Image-text retrieval on shapes"
-    assert script(opened, "performance.getEntriesByType('resource').filter(e => "
-                          "!e.name.startsWith('data:')).length") == 0  # fmt: skip
+    assert (
+        script(
+            opened,
+            "performance.getEntriesByType('resource').filter(e => "
+            "!e.name.startsWith('data:')).length",
+        )
+        == 0
+    )
 
 
 def test_every_image_is_shown(opened):
@@ -54,8 +60,11 @@ def test_every_image_is_shown(opened):
     sizes = script(opened, "[...document.images].map(e => [e.naturalWidth, e.clientWidth])")
     assert len(sizes) > 20
     assert all(natural >= 24 and shown > 0 for natural, shown in sizes)
-    drawn = script(opened, "[...document.querySelectorAll('figure svg[role=img]')]"
-                           ".map(e => e.getBoundingClientRect().height)")  # fmt: skip
+    drawn = script(
+        opened,
+        "[...document.querySelectorAll('figure svg[role=img]')]"
+        ".map(e => e.getBoundingClientRect().height)",
+    )
     assert len(drawn) == 5
     assert min(drawn) > 100
 

@@ -1,10 +1,15 @@
-"""From ids of an image and a caption to what a model, given as a function, attended to."""
+"""From ids of an image and a caption to what a model attended to.
+
+`models.attention.pictures` gives the model's `attention`; `pipeline.report.attention` draws what
+comes out, a `PairAttention`.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
@@ -43,7 +48,18 @@ class AttentionReader:
         self.device = device
 
     def __call__(self, image_id: str, caption_id: str) -> PairAttention:
-        """The attention in a pair; WorkbenchError for ids that the split does not have."""
+        """The attention in a pair of the split.
+
+        Args:
+            image_id: Of the split.
+            caption_id: Of the split; it need not describe the image.
+
+        Returns:
+            What the model attended to.
+
+        Raises:
+            WorkbenchError: The split does not have one of them.
+        """
         caption = _place(self.split.caption_ids, caption_id, "caption")
         read = self.split.captions(np.array([caption]))
         return self._pair(image_id, caption_id, self.words[caption], read)
@@ -70,7 +86,7 @@ class AttentionReader:
         image_id: str,
         caption_id: str,
         words: list[str],
-        caption: Any,
+        caption: Tensor | Words,
     ) -> PairAttention:
         row = np.array([_place(self.split.image_ids, image_id, "image")])
         regions = to_device(self.regions(row), self.device)
@@ -91,7 +107,17 @@ class AttentionReader:
         )
 
     def image_of(self, caption_id: str) -> str:
-        """The image that a caption describes; WorkbenchError when the split does not have it."""
+        """The image that a caption describes.
+
+        Args:
+            caption_id: Of the split.
+
+        Returns:
+            Id of the image.
+
+        Raises:
+            WorkbenchError: The split does not have the caption.
+        """
         caption = _place(self.split.caption_ids, caption_id, "caption")
         return self.split.image_ids[self.split.described[caption]]
 

@@ -33,7 +33,15 @@ def _changed(content: bytes, draw: random.Random) -> bytes:
     flipped = bytes(byte ^ 1 << draw.randrange(8) for byte in old[:1]) + old[1:]
     value = struct.pack(draw.choice(WIDTHS), draw.choice(VALUES))
     piece = draw.choice(
-        (b"", flipped, old * 2, (old * 300)[:3000], content[other : other + 40], value,
-         draw.choice(PIECES), old + draw.choice(PIECES))
-    )  # fmt: skip
+        (
+            b"",
+            flipped,
+            old * 2,
+            (old * 300)[:3000],
+            content[other : other + 40],
+            value,
+            draw.choice(PIECES),
+            old + draw.choice(PIECES),
+        )
+    )
     return content[:start] + piece + content[stop:]

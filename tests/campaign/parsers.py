@@ -230,9 +230,16 @@ def _files(reader: Any, folder: str, texts: dict[str, str]) -> Parser:
 def _annotated() -> dict[str, Parser]:
     splits = list(enumerate(zip(NAMES, ("train", "val", "test"), strict=True)))
     spoken = {"raw": "A dog.", "tokens": ["a", "dog"], "imgid": 0}
-    karpathy = [{"filename": name, "imgid": n, "split": split, "sentids": [0, 1],
-                 "sentences": [spoken | {"sentid": 2 * n + place} for place in (0, 1)]}
-                for n, (name, split) in splits]  # fmt: skip
+    karpathy = [
+        {
+            "filename": name,
+            "imgid": n,
+            "split": split,
+            "sentids": [0, 1],
+            "sentences": [spoken | {"sentid": 2 * n + place} for place in (0, 1)],
+        }
+        for n, (name, split) in splits
+    ]
     sizes = [{"id": n, "file_name": name, "height": 9, "width": 9} for n, (name, _) in splits]
     coco = [{"id": n, "image_id": n % 3, "caption": "A dog."} for n in range(6)]
     told = {"captions": ["A man walks."], "processed_tokens": [["a", "man", "walks"]]}
@@ -240,19 +247,23 @@ def _annotated() -> dict[str, Parser]:
     blip = [{"image": name, "caption": ["A dog.", "It runs."]} for name in NAMES]
     lists = {"all_images.txt": "\n".join(NAMES), "all.en": "A dog.\nA cat.\nA boat.\n"}
     return {
-        "Karpathy's JSON": _dataset(karpathy_json, "dataset_x.json", "images",
-                                    {"images": karpathy, "dataset": "flickr8k"}),
-        "COCO's JSON": _dataset(coco_captions, "captions_val2017.json", "images",
-                                {"images": sizes, "annotations": coco}),
+        "Karpathy's JSON": _dataset(
+            karpathy_json, "dataset_x.json", "images", {"images": karpathy, "dataset": "flickr8k"}
+        ),
+        "COCO's JSON": _dataset(
+            coco_captions, "captions_val2017.json", "images", {"images": sizes, "annotations": coco}
+        ),
         "CUHK-PEDES's JSON": _dataset(cuhk_pedes, "reid_raw.json", "imgs", pedes),
         "BLIP's JSON": _dataset(records_json, "all.json", "images", blip),
-        "records on lines": _files(records_json, "images",
-                                   {"all.jsonl": "\n".join(map(json.dumps, blip))}),
-        "a text beside an image": _files(image_beside_text, ".",
-                                         {Path(name).stem + ".txt": "A dog." for name in NAMES}),
+        "records on lines": _files(
+            records_json, "images", {"all.jsonl": "\n".join(map(json.dumps, blip))}
+        ),
+        "a text beside an image": _files(
+            image_beside_text, ".", {Path(name).stem + ".txt": "A dog." for name in NAMES}
+        ),
         "a list of images": _files(name_lists, "images", lists),
         "a list of captions": _files(name_lists, "images", dict(reversed(lists.items()))),
-    }  # fmt: skip
+    }
 
 
 def _entities(cases: int, name: str, read: Callable[[Path], object]) -> Parser:

@@ -95,8 +95,11 @@ class Stages:
 
         def other(name: str, content: bytes) -> bytes:
             everything = self.world.everything()
-            alike = [own for n, own in sorted(everything.items())
-                     if n.endswith(Path(name).suffix) and _knows_itself(n)]  # fmt: skip
+            alike = [
+                own
+                for n, own in sorted(everything.items())
+                if n.endswith(Path(name).suffix) and _knows_itself(n)
+            ]
             return draw.choice([own for own in alike if own != content])
 
         return self._given(draw, _knows_itself, other)
@@ -128,9 +131,12 @@ class Stages:
         inputs = {
             stage: names
             for stage in self.world.stages.values()
-            if (names := [n for n, own in sorted(self.world.before(stage).items())
-                          if own and fits(n)])
-        }  # fmt: skip
+            if (
+                names := [
+                    n for n, own in sorted(self.world.before(stage).items()) if own and fits(n)
+                ]
+            )
+        }
         stage = draw.choice(list(inputs))
         name, files = draw.choice(inputs[stage]), self.world.before(stage)
         put(self.folder, files | {name: change(name, files[name])})

@@ -39,11 +39,20 @@ for phase in PHASES:
 EPOCHS = {"epochs": 2, "batch_size": 16}
 TINY = {
     "raw": "data/raw/shapes",
-    "shapes": {"train": 24, "val": 6, "test": 6, "image_size": 32, "near_duplicates": 0.0,
-               "captions_per_image": 2},
+    "shapes": {
+        "train": 24,
+        "val": 6,
+        "test": 6,
+        "image_size": 32,
+        "near_duplicates": 0.0,
+        "captions_per_image": 2,
+    },
     "vocabulary": {"dim": 8, "epochs": 1},
     "detector": {
-        "channels": 4, "hidden": 8, "anchors": [[8.0], [12.0]], "proposals": 8,
+        "channels": 4,
+        "hidden": 8,
+        "anchors": [[8.0], [12.0]],
+        "proposals": 8,
         "training": {"epochs": 1, "images_per_epoch": None, "warmup": 2, "sampled": 8},
     },
     "image_features": {"size": 32, "batch_size": 16, "workers": 0, "layers": ["layer1", "layer2"]},
@@ -53,23 +62,36 @@ TINY = {
     "two_branch": {"dim": 8, "hidden": 8, "training": EPOCHS},
     "cca": {"dim": 4, "regularisation": 0.1},
     "dual_path": {
-        "dim": 8, "hidden": 8, "slots": 12, "word_dim": 8, "text_width": 4, "resize": 32,
-        "crop": 28, "phases": PHASES, "training": {"batch_size": 12, "workers": 0},
+        "dim": 8,
+        "hidden": 8,
+        "slots": 12,
+        "word_dim": 8,
+        "text_width": 4,
+        "resize": 32,
+        "crop": 28,
+        "phases": PHASES,
+        "training": {"batch_size": 12, "workers": 0},
     },
     "scan": {"dim": 8, "word_dim": 8, "training": EPOCHS},
     "vse_infinity": {"dim": 8, "word_dim": 8, "training": EPOCHS},
     "dp_rnn": {
-        "dim": 8, "word_dim": 8, "candidates": 2,
+        "dim": 8,
+        "word_dim": 8,
+        "candidates": 2,
         "training": {"epochs": {"matching": 1, "recurrent": 1, "all": 1}, "batch_size": 16},
     },
     "phrases": {"features": {"workers": 0}},
-    "phrase_two_branch": {"dim": 8, "hidden": 8, "training": {"epochs": 2},
-                          "mining": {"epochs": 1, "sampled": 3}},
+    "phrase_two_branch": {
+        "dim": 8,
+        "hidden": 8,
+        "training": {"epochs": 2},
+        "mining": {"epochs": 1, "sampled": 3},
+    },
     "phrase_cca": {"dim": 4},
     "scoring": {"shortlist": 3},
     "evaluation": {"bootstrap": 20},
     "external": {"mine": {"folder": "mine", "scores": "mine.npy"}},
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -245,5 +267,6 @@ def _any_touch(some: Iterable[str], others: Sequence[str]) -> bool:
     """Whether one of some paths is one of others, or in it, or holds it."""
     return any(
         f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
-        for one in some for other in others
-    )  # fmt: skip
+        for one in some
+        for other in others
+    )

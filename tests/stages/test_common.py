@@ -75,8 +75,9 @@ def test_ctrl_c_while_libraries_are_loaded(tmp_path: Path, program: list[str], m
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert (process.returncode, said) == (
-        130, "error: interrupted; run the same command to continue\n",
-    )  # fmt: skip
+        130,
+        "error: interrupted; run the same command to continue\n",
+    )
 
 
 def test_marks_that_rewrite_a_terminal_are_written_out(capsys: pytest.CaptureFixture) -> None:

@@ -33,11 +33,18 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
     change_params(
         tmp_path,
         image_features={
-            "size": SIZE, "batch_size": 4, "workers": 0, "model": "resnet18", "weights": "random",
-            "layers": ["layer1", "layer2"], "pool": "mean_max", "views": "center",
-            "precision": "fp32", "compile": False,
+            "size": SIZE,
+            "batch_size": 4,
+            "workers": 0,
+            "model": "resnet18",
+            "weights": "random",
+            "layers": ["layer1", "layer2"],
+            "pool": "mean_max",
+            "views": "center",
+            "precision": "fp32",
+            "compile": False,
         },
-    )  # fmt: skip
+    )
     write_body("detector.safetensors", 3)
     write_corpus(Path("corpus"), world(Path("pictures")))
     return tmp_path

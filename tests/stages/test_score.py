@@ -35,8 +35,10 @@ def test_kept_embeddings_are_evaluated_as_the_scores_are(folder):
     assert GroupFile(folder / "embeddings/vse.h5").names("test") == {*TEXTS, *EMBEDDINGS}
     np.testing.assert_array_equal(held.scores, kept.matrix)
     assert (folder / "scores.json").read_bytes() == (folder / "embeddings.json").read_bytes()
-    found = [read_query_ranks(folder / f"{kind}-ranks/vse.h5", "inverted_softmax").t2i.measured
-             for kind in ("scores", "embeddings")]  # fmt: skip
+    found = [
+        read_query_ranks(folder / f"{kind}-ranks/vse.h5", "inverted_softmax").t2i.measured
+        for kind in ("scores", "embeddings")
+    ]
     np.testing.assert_array_equal(found[0].ranks, found[1].ranks)
 
 

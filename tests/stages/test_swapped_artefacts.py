@@ -24,8 +24,11 @@ COMPARED += ["--curves=curves", *CORPUS, "--page", "r/index.html", "--output=r/c
 
 
 def evaluated(name: str) -> list[str]:
-    return [f"--scores=scores/{name}.h5", f"--metrics=metrics/{name}.json",
-            f"--ranks=ranks/{name}.h5"]  # fmt: skip
+    return [
+        f"--scores=scores/{name}.h5",
+        f"--metrics=metrics/{name}.json",
+        f"--ranks=ranks/{name}.h5",
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,8 @@
-"""Small ledgers and kept runs for the tests of claims."""
+"""Small ledgers and kept runs for the tests of claims.
+
+`row` is a run as claims.tsv keeps it, `kept` a folder with such runs and their ranks, `state` which
+runs one commit of the code has.
+"""
 
 import numpy as np
 
@@ -65,6 +69,7 @@ def planned(setting, model="two_branch", **params):
 
 
 def state(*rows, commit=COMMIT):
+    """The state of the code that made these runs."""
     return State(commit, frozenset(one.key for one in rows))
 
 
@@ -77,6 +82,7 @@ def kept(folder, rows, states=None):
 
 
 def ranks(seed, images=20, captions=2):
+    """Drawn ranks of all test images and captions."""
     random = np.random.default_rng(seed)
     groups = {"i2t": np.arange(images), "t2i": np.repeat(np.arange(images), captions)}
     drawn = {way: random.integers(0, 15, len(own)) for way, own in groups.items()}

@@ -31,8 +31,12 @@ aten = torch.ops.aten
 # copies between devices, and positions, which CUDA takes from the CPU, too
 COPIES = {aten._to_copy.default, aten.copy_.default}
 PACKING = {aten._pack_padded_sequence.default, aten._pack_padded_sequence_backward.default}
-BY_POSITION = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default,
-               aten._index_put_impl_.default}  # fmt: skip
+BY_POSITION = {
+    aten.index.Tensor,
+    aten.index_put_.default,
+    aten.index_put.default,
+    aten._index_put_impl_.default,
+}
 FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
 
 

@@ -38,11 +38,14 @@ def put_corpus(folder, groups=None):
     for n, name in enumerate(ids):
         Image.new("RGB", (24, 16), (20 * n, 255 - 20 * n, 90)).save(folder / "pictures" / name)
     own = zip(ids, groups or ids, strict=True)
-    images = [(name, str(folder / "pictures" / name), "test", group, 24, 16, "0" * 64)
-              for name, group in own]  # fmt: skip
+    images = [
+        (name, str(folder / "pictures" / name), "test", group, 24, 16, "0" * 64)
+        for name, group in own
+    ]
     texts = [HOSTILE if n % 2 else f"caption no. {n}" for n in range(CAPTIONS)]
-    captions = [(f"c{n}", ids[OWNERS[n]], "test", text, ["caption"])
-                for n, text in enumerate(texts)]  # fmt: skip
+    captions = [
+        (f"c{n}", ids[OWNERS[n]], "test", text, ["caption"]) for n, text in enumerate(texts)
+    ]
     write_corpus(folder, images, captions)
 
 

@@ -139,8 +139,10 @@ def test_half_precision_rounds_the_factors_of_inner_products_alone(captions):
     exact = attended_cosines(*halves, *lengths, 9.0)
     found = attended_cosines(*halves, *lengths, 9.0, reduced=torch.bfloat16)
     torch.testing.assert_close(found, exact, rtol=0, atol=0)
-    others = [functional.normalize(torch.randn((*size, 64), generator=generator), dim=-1)
-              for size in sides]  # fmt: skip
+    others = [
+        functional.normalize(torch.randn((*size, 64), generator=generator), dim=-1)
+        for size in sides
+    ]
     queries, contexts = (side.bfloat16().double() for side in others)
     expected = torch.einsum("aqk,bck->bcqa", queries, contexts)
     products = cross_attention._inner_products(*others, torch.bfloat16)

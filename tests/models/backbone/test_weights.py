@@ -242,8 +242,10 @@ def test_addresses_and_several_state_dicts(tmp_path: Path) -> None:
     state = {"a": torch.ones(1)}
     torch.save({"ema": state, "net": state, "optimizer": {"lr": 1}}, tmp_path / "w.pth")
     said = refusal(read_state_dict, tmp_path / "w.pth")
-    assert said.endswith("holds several state dicts: ema, net\nsave the one you want: "
-                         "torch.save(checkpoint['ema'], path)")  # fmt: skip
+    assert said.endswith(
+        "holds several state dicts: ema, net\nsave the one you want: "
+        "torch.save(checkpoint['ema'], path)"
+    )
     kind = kind_of(tmp_path / "w.pth")
     assert kind is not None
     assert kind.key == "torch"

@@ -32,10 +32,13 @@ def test_features_are_cut_from_the_tuned_network(folder):
     assert not np.array_equal(FeatureFile(folder / PATHS["features"]).load(), before)
 
 
-@pytest.mark.parametrize(("file", "output", "message"), [
-    ("network.safetensors", "a.safetensors", "network.safetensors: "),
-    ("network.safetensors", "a.pth", "--output a.pth: must end in .safetensors"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "output", "message"),
+    [
+        ("network.safetensors", "a.safetensors", "network.safetensors: "),
+        ("network.safetensors", "a.pth", "--output a.pth: must end in .safetensors"),
+    ],
+)
 def test_other_files_are_refused(folder, file, output, message):
     assert message in fail(export, folder, file, "--output", output)
     assert not (folder / output).exists()

@@ -91,8 +91,12 @@ def test_stage_2_trains_the_image_cnn(folder):
             optimiser.step()
     after = model.weights()
     same = {name for name, value in before.items() if torch.equal(value, after[name])}
-    assert same == {"pixel_mean", "pixel_deviation", "image_standardise.mean",
-                    "image_standardise.scale"}  # fmt: skip
+    assert same == {
+        "pixel_mean",
+        "pixel_deviation",
+        "image_standardise.mean",
+        "image_standardise.scale",
+    }
 
 
 def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_path):

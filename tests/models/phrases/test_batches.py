@@ -126,8 +126,12 @@ def test_the_loss_is_that_of_a_loop_over_triplets():
         torch.nn.functional.normalize(torch.randn(n, 6, dtype=torch.float64))
         for n in batch.pairs.shape
     )
-    options = {"image_to_sentence": 1.0, "sentence_to_image": 2.0, "image_image": 0.3,
-               "sentence_sentence": 0.7}  # fmt: skip
+    options = {
+        "image_to_sentence": 1.0,
+        "sentence_to_image": 2.0,
+        "image_image": 0.3,
+        "sentence_sentence": 0.7,
+    }
     loss = StructureLoss(KNNMargin(0.2, 3), 0.2, 3, **options)
     masks = batch.pairs, batch.same, batch.same_regions, batch.same_phrases
     wanted = 0.0
@@ -142,8 +146,11 @@ def test_the_loss_is_that_of_a_loop_over_triplets():
                 if not same[a, p] or (ones is others and a == p):
                     continue
                 near = (ones[a] - others[p]).norm()
-                hinges = [0.2 + near - (ones[a] - others[n]).norm() for n in range(len(others))
-                          if not same[a, n]]  # fmt: skip
+                hinges = [
+                    0.2 + near - (ones[a] - others[n]).norm()
+                    for n in range(len(others))
+                    if not same[a, n]
+                ]
                 wanted += weight * sum(sorted(max(h.item(), 0.0) for h in hinges)[-3:])
     assert loss.compare(regions, phrases, *masks).item() == pytest.approx(wanted, rel=1e-6)
 

@@ -77,8 +77,10 @@ def test_an_average_is_numpy_s_in_float64(case):
 def test_scores_are_normalised_over_the_whole_matrix(tmp_path, monkeypatch, block, weights):
     """Members of very different scales; in float32 the mean of the third would be lost."""
     random = np.random.default_rng(5)
-    matrices = [random.standard_normal((40, 90)) * scale + shift
-                for scale, shift in ((1, 0), (1000, -5000), (0.01, 1000))]  # fmt: skip
+    matrices = [
+        random.standard_normal((40, 90)) * scale + shift
+        for scale, shift in ((1, 0), (1000, -5000), (0.01, 1000))
+    ]
     matrices = [matrix.astype(np.float32) for matrix in matrices]
     monkeypatch.setattr(average, "BLOCK", block)
     members = put(tmp_path, a=matrices[0], b=matrices[1], c=matrices[2])

@@ -40,8 +40,14 @@ def test_ranks_are_those_of_sorting_twice(world, data, top):
 def measured(scores, images, captions):
     owners = [f"i{np.flatnonzero(images == group)[0]}" for group in captions]
     ids = [f"i{n}" for n in range(len(images))], [f"c{n}" for n in range(len(captions))]
-    split = replace(a_split(), scores=scores, image_ids=ids[0], caption_ids=ids[1],
-                    caption_image_ids=owners, image_groups=images)  # fmt: skip
+    split = replace(
+        a_split(),
+        scores=scores,
+        image_ids=ids[0],
+        caption_ids=ids[1],
+        caption_image_ids=owners,
+        image_groups=images,
+    )
     return evaluate(split, 1, 0, 0.95, 0).measured["naive"]
 
 

@@ -120,8 +120,9 @@ def test_resampled_precision_is_that_of_a_set_with_images_twice():
     found, scores = random_search(0)
     ranked, slow = ranked_phrases(found, scores, 0.3), by_phrase(found, scores)
     weights = np.random.default_rng(1).integers(0, 3, (4, len(found.counts))).astype(float)
-    for drawn, value in zip(weights, resampled_precision(list(ranked.values()), weights),
-                            strict=True):  # fmt: skip
+    for drawn, value in zip(
+        weights, resampled_precision(list(ranked.values()), weights), strict=True
+    ):
         own = [
             slow_precision(
                 [found for i, found in images.items() for _ in range(int(drawn[i]))], 0.3

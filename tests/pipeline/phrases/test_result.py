@@ -45,8 +45,9 @@ def test_resampled_recall_is_that_of_a_set_with_images_twice(case):
     searched, _, result = case
     weights = resample_images(12, 5, 0)
     assert (weights.sum(1) == 12).all()
-    for own, found in zip(weights, resampled_recalls(result.ranks, searched.images, weights).T,
-                          strict=True):  # fmt: skip
+    for own, found in zip(
+        weights, resampled_recalls(result.ranks, searched.images, weights).T, strict=True
+    ):
         again = np.repeat(result.ranks, own[searched.images].astype(int))
         wanted = [100 * ((again > 0) & (again <= k)).mean() for k in (1, 5, 10)]
         np.testing.assert_allclose(found, wanted)

@@ -15,8 +15,10 @@ from pipeline.training.curve import curve_tsv
 
 
 def test_a_curve_as_training_writes_it(tmp_path):
-    rows = [{"epoch": n, "phase": "x", "loss": 10.0 / n, "val_rsum": r, "lr": 0.1}
-            for n, r in ((1, 100.0), (2, 300.0), (3, 300.0))]  # fmt: skip
+    rows = [
+        {"epoch": n, "phase": "x", "loss": 10.0 / n, "val_rsum": r, "lr": 0.1}
+        for n, r in ((1, 100.0), (2, 300.0), (3, 300.0))
+    ]
     (tmp_path / "vse.tsv").write_text(curve_tsv(rows))
     curve = read_curve(tmp_path / "vse.tsv")
     assert curve.epochs == [1, 2, 3]

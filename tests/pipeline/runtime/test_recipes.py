@@ -129,10 +129,16 @@ def test_the_defaults_bring_every_byte_of_the_repository_back(tmp_path, alone):
 
 
 # What stands behind the list or the mapping that it sets is what DVC's writer may lose.
-SET = ["cca.regularisation=[0.1,0.2]", "search.models=[vse]", "inference.criteria=[csls,sinkhorn]",
-       "+average_scores.mine={members:[cca,vse],weights:null,normalise:z}", "regions.grid=[2,2]",
-       "+external.mine={folder: docs, scores: index.md}", "shapes.objects=[3,7]",
-       "+vse.training.clip=1.0"]  # fmt: skip
+SET = [
+    "cca.regularisation=[0.1,0.2]",
+    "search.models=[vse]",
+    "inference.criteria=[csls,sinkhorn]",
+    "+average_scores.mine={members:[cca,vse],weights:null,normalise:z}",
+    "regions.grid=[2,2]",
+    "+external.mine={folder: docs, scores: index.md}",
+    "shapes.objects=[3,7]",
+    "+vse.training.clip=1.0",
+]
 UNSET = ["~external.mine", "~average_scores.mine", "search.models=[]", "shapes.objects=null"]
 UNSET += ["~vse.training.clip"]
 
@@ -213,8 +219,9 @@ TWO_BRANCH |= under("training", lr_factor=0.1, momentum=0.9, weight_decay=0.0005
 TWO_BRANCH |= under("image_features", model="vgg19", layers=["fc7"], views="ten_crop", size=None)
 TWO_BRANCH |= under("image_features", resize="squash", normalisation="caffe")
 TWO_BRANCH |= under("vocabulary", source="word2vec_bin", words="all_captions")
-WIDE, NARROW = ({"two_branch.hidden": hidden, "two_branch.dim": hidden // 4}
-                for hidden in (2048, 1024))  # fmt: skip
+WIDE, NARROW = (
+    {"two_branch.hidden": hidden, "two_branch.dim": hidden // 4} for hidden in (2048, 1024)
+)
 FISHER = WIDE | under("sentences.fisher", mixture="hglmm", centres=30, pca=6000)
 # Lee et al. 2018, t-i AVG; the arguments in the authors' README and their defaults
 SCAN = {"loss": "max_margin", "regions.source": "scan_npy", "regions.boxes": 36}

@@ -35,8 +35,11 @@ def test_what_is_no_conflict(tmp_path, text):
     refuse_conflict(text, tmp_path / "a.tsv")
 
 
-@given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(
-    st.text(), inner)))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
 def test_any_valid_json_is_read(tmp_path_factory, value):
     path = tmp_path_factory.getbasetemp() / "value.json"
     path.write_text(json.dumps(value, indent=1), encoding="utf-8")

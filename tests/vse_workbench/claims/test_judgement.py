@@ -17,6 +17,7 @@ NARROW = [row("narrow", seed, 50.0, 50.0 - seed % 2) for seed in SEEDS]
 
 
 def judged(folder, rows, states=None, **claim):
+    """The one claim of the ledger, changed by `claim`, as these runs judge it."""
     (made,) = judge_claims(ledger(**claim), kept(folder, rows, states))
     return made
 
@@ -50,10 +51,12 @@ def test_the_newest_code_with_all_seeds_of_both_sides_judges(tmp_path):
     newer = [replace(one, digest="n" * 12, figures=one.figures | {"i2t.r1": 9.0}) for one in WIDE]
     states = [state(*WIDE, *NARROW), state(*newer, *NARROW, commit="f" * 12)]
     made = judged(tmp_path, [*WIDE, *newer, *NARROW], states)
+    # a level is the mean over the seeds of i2t.r1 + t2i.r1: 9 + 50 of the newer code
     assert made.levels == (59, fmean([99, 100, 99]))
     other = [replace(one, digest="o" * 12) for one in NARROW]
     states[1] = state(*newer[:2], *other, commit="f" * 12)
     made = judged(tmp_path, [*WIDE, *newer[:2], *NARROW, *other], states)
+    # the newest lacks a seed: the older code judges, 60 + seed and 50
     assert made.levels == (112, fmean([99, 100, 99]))
     older = f"judged by code and settings of commit {'e' * 12}: "
     assert made.notes == [f"{older}of the newest wide lacks r1 of seeds 3"]
@@ -72,8 +75,15 @@ def test_a_run_that_its_cap_has_ended_decides_nothing(tmp_path):
 
 
 def test_a_collapse_is_a_result_that_can_decide(tmp_path):
-    lost = [replace(one, outcome="collapsed", figures=one.figures | {"i2t.r1": 1.0, "t2i.r1": 1.0},
-                    best_epoch=30) for one in NARROW]  # fmt: skip
+    lost = [
+        replace(
+            one,
+            outcome="collapsed",
+            figures=one.figures | {"i2t.r1": 1.0, "t2i.r1": 1.0},
+            best_epoch=30,
+        )
+        for one in NARROW
+    ]
     found = kept(tmp_path, [*WIDE, *lost])
     for one in lost:
         (found.ranks / one.ranks).unlink()

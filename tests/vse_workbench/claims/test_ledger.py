@@ -116,10 +116,16 @@ def test_leaves_go_into_lists_of_mappings_alone():
         ("claims.wider", {"datasets": ["moon"]}, "claims.wider: dataset 'moon' is not in"),
         ("claims.wider", {"within": -1.0}, "claims.wider.within: "),
         ("claims.wider", {"within": 1.0, "at_least": 2.0}, "claims.wider: at_least, within: one"),
-        ("claims.wider", {"published": {"on": "x", "first": [1.0, 2.0], "second": []}},
-         r"claims.wider: published.second: 0 figures; measure r1 has 2"),
-        ("claims.wider", {"published": {"on": "x", "first": [float("nan"), 1], "second": [1, 1]}},
-         "claims.wider.published.first.0: "),
+        (
+            "claims.wider",
+            {"published": {"on": "x", "first": [1.0, 2.0], "second": []}},
+            r"claims.wider: published.second: 0 figures; measure r1 has 2",
+        ),
+        (
+            "claims.wider",
+            {"published": {"on": "x", "first": [float("nan"), 1], "second": [1, 1]}},
+            "claims.wider.published.first.0: ",
+        ),
         ("settings", {"wide": {"base": "narrow", "seeds": [1, 9]}}, "wider: seed 1 alone is"),
         ("settings", {"odd": {"model": "vse", "seeds": [0, 1]}}, "settings.odd.seeds.0: "),
         ("measures", {"odd": ["i2t.r2"]}, "measures.odd.0: allowed are i2t.r1, "),
@@ -128,7 +134,7 @@ def test_leaves_go_into_lists_of_mappings_alone():
         ("settings", {"odd": {"set": {}}}, "settings.odd: no model"),
         ("settings", {"odd": {"base": "moon"}}, "settings.odd: base 'moon' is no setting"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_file_is_named(tmp_path, where, values, told):
     whole = content()
     node = whole

@@ -27,8 +27,16 @@ CELL = re.compile(
     r"n (?P<n>\d+)(?P<alone> alone)?, (?P<cost>\d+) min"
     r"(?:<br>R@1 (?P<r1>[\d., ]+) against (?P<other_r1>[\d., ]+))?"
 )
-MEASURED = {"holds", "reversed", "smaller", "no difference", "undecided", "not comparable",
-            "not converged", "collapsed"}  # fmt: skip
+MEASURED = {
+    "holds",
+    "reversed",
+    "smaller",
+    "no difference",
+    "undecided",
+    "not comparable",
+    "not converged",
+    "collapsed",
+}
 
 
 def published(first, second, figures):
@@ -57,9 +65,18 @@ INVENTED = {
     "large": ("good", "fair", "rsum", {"needs": {"train_images": 100}}),
     "elsewhere": ("good", "fair", "rsum", {"datasets": ["moon"]}),
     "nowhere": ("good", "fair", "rsum", {"datasets": []}),
-}  # fmt: skip
-QUALITY = {"good": 0.5, "fair": 0.3, "same": 0.3, "late": 0.4, "lost": 0.01, "lost_too": 0.01,
-           "edgy": 0.3, "poor": 0.15, "twin": 0.5}  # fmt: skip
+}
+QUALITY = {
+    "good": 0.5,
+    "fair": 0.3,
+    "same": 0.3,
+    "late": 0.4,
+    "lost": 0.01,
+    "lost_too": 0.01,
+    "edgy": 0.3,
+    "poor": 0.15,
+    "twin": 0.5,
+}
 CONTENT = {
     "seeds": [1, 2, 3],
     "search": {"factors": [0.5, 1.0, 2.0], "keys": {"vse": ["vse.training.lr"]}},
@@ -75,11 +92,19 @@ CONTENT = {
     },
     "settings": {name: {"model": "vse"} for name in QUALITY},
     "claims": {
-        name: {"paper": "A paper", "place": "table 1", "says": f"It is {name}.", "first": first,
-               "second": second, "measure": measure, "datasets": ["world"]} | more
+        name: {
+            "paper": "A paper",
+            "place": "table 1",
+            "says": f"It is {name}.",
+            "first": first,
+            "second": second,
+            "measure": measure,
+            "datasets": ["world"],
+        }
+        | more
         for name, (first, second, measure, more) in INVENTED.items()
     },
-}  # fmt: skip
+}
 
 
 def invented(ledger, folder, qualities, dataset):
@@ -104,8 +129,24 @@ def invented(ledger, folder, qualities, dataset):
             figures = {name: figures.get(name, random.normal(90 * quality)) for name in FIGURES}
             best = 28 if setting == "late" else 9
             validation = 2.0 if factor == chosen else 1.0
-            row = Row(setting, dataset, seed, factor, setting, "c", "k", "", "a" * 12, 7.3,
-                      validation, best, 30, 30, outcome, figures)  # fmt: skip
+            row = Row(
+                setting,
+                dataset,
+                seed,
+                factor,
+                setting,
+                "c",
+                "k",
+                "",
+                "a" * 12,
+                7.3,
+                validation,
+                best,
+                30,
+                30,
+                outcome,
+                figures,
+            )
             rows.append(row)
             if not outcome:
                 write_ranks(folder / row.ranks, KeptRanks(ranks, images))
@@ -138,13 +179,26 @@ def test_a_full_page_has_every_verdict_and_every_number(full):
     cells = checked(full)
     words = {name: cell["word"] for (name, _), cell in cells.items()}
     assert words == {
-        "ahead": "holds", "behind": "reversed", "alike": "undecided", "unsure": "undecided",
-        "no_gain": "holds", "small": "reversed", "late": "not converged", "chance": "holds",
-        "nothing": "collapsed", "median": "holds", "large": "premise not met",
-        "elsewhere": "not run", "unlearnt": "not comparable", "sized": "holds",
-        "less_than_said": "smaller", "searched_on": "not converged", "winner_searched_on": "holds",
-        "left": "withdrawn", "twins": "no difference",
-    }  # fmt: skip
+        "ahead": "holds",
+        "behind": "reversed",
+        "alike": "undecided",
+        "unsure": "undecided",
+        "no_gain": "holds",
+        "small": "reversed",
+        "late": "not converged",
+        "chance": "holds",
+        "nothing": "collapsed",
+        "median": "holds",
+        "large": "premise not met",
+        "elsewhere": "not run",
+        "unlearnt": "not comparable",
+        "sized": "holds",
+        "less_than_said": "smaller",
+        "searched_on": "not converged",
+        "winner_searched_on": "holds",
+        "left": "withdrawn",
+        "twins": "no difference",
+    }
 
 
 def test_the_picture_has_every_interval_on_its_side_of_zero(full):
@@ -452,15 +506,19 @@ def checked(folder):
         searched = [row for row in own if row.seed == 0]
         assert [int(number) for number in numbers[:2]] == [len(own), len(searched)]
         assert close(numbers[2], sum(row.minutes for row in own) / 60, 1)
-    shown = {tuple(re.findall(r"`(\w+)` of", " ".join(line[1:3]))): line[3:]
-             for line in found.get("Carried", [])[1:]}  # fmt: skip
+    shown = {
+        tuple(re.findall(r"`(\w+)` of", " ".join(line[1:3]))): line[3:]
+        for line in found.get("Carried", [])[1:]
+    }
     codes = carried(kept)
     assert {old: new for (old, new), (*_, told) in shown.items() if told == "yes"} == codes
     for (old, new), (count, alike, told) in shown.items():
         pairs = [
-            (a, b) for a in kept.rows for b in kept.rows
+            (a, b)
+            for a in kept.rows
+            for b in kept.rows
             if a.seed and a.run == b.run and (a.code, b.code) == (old, new)
-        ]  # fmt: skip
+        ]
         assert int(count) == len(pairs)
         assert (count == alike and int(alike) > 1) == (told == "yes")
     noted = re.findall(r"(\w+): its search ended at its edge, factor ([\d.]+)", text)
@@ -505,9 +563,23 @@ def example(text, ledger, cells):
     cell, numbers = cells[told[1], on], re.sub("`.*?`|√n|²", "", told[3]).replace(",", "")
     t, images = stats.t.ppf(0.975, cell["n"] - 1), 1.96 * cell["q"]
     seeds = t * cell["s"] / cell["n"] ** 0.5
-    exact = [*cell["levels"], cell["n"], *cell["each"], cell["mean"], cell["s"], t, seeds,
-             cell["q"], 1.96, images, seeds, images, (seeds**2 + images**2) ** 0.5, cell["low"],
-             cell["high"]]  # fmt: skip
+    exact = [
+        *cell["levels"],
+        cell["n"],
+        *cell["each"],
+        cell["mean"],
+        cell["s"],
+        t,
+        seeds,
+        cell["q"],
+        1.96,
+        images,
+        seeds,
+        images,
+        (seeds**2 + images**2) ** 0.5,
+        cell["low"],
+        cell["high"],
+    ]
     *shown, p, corrected = map(float, re.findall(NUMBER, numbers))
     assert shown == pytest.approx(exact, abs=0.00501, rel=0)
     assert [p, corrected] == pytest.approx([cell["p"], cell["corrected"]], rel=0.05)

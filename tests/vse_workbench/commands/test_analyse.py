@@ -69,8 +69,17 @@ def test_other_score_files_stand_beside_it(folder):
     said = fail(main, folder, "vse", "--output", "a", "--only", "words")
     assert "not made with the weights of the checkpoint" in said
     put_scores("vse")
-    result = analyse("vse", "--output", "a", "--with", "before=before.h5",
-                     "--only", "separation", "--only", "correlations")  # fmt: skip
+    result = analyse(
+        "vse",
+        "--output",
+        "a",
+        "--with",
+        "before=before.h5",
+        "--only",
+        "separation",
+        "--only",
+        "correlations",
+    )
     assert result.returncode == 0, result.stderr
     separated = json.loads((folder / "a/separation.json").read_text())
     assert list(separated) == ["vse", "before"]

@@ -51,11 +51,19 @@ def test_named_claims_are_printed_and_the_document_stays(tmp_path, monkeypatch):
 
 SMALL = {
     "raw": "data/raw/linked",
-    "shapes.train": 60, "shapes.val": 10, "shapes.test": 20, "detector.weights": "random",
-    "image_features.layers": ["layer1"], "image_features.workers": 0,
-    "sentences.encoding": "mean_vector", "vocabulary.dim": 20, "vocabulary.epochs": 1,
-    "vse.word_dim": 20, "vse.hidden": 8, "vse.training.epochs": 200,
-}  # fmt: skip
+    "shapes.train": 60,
+    "shapes.val": 10,
+    "shapes.test": 20,
+    "detector.weights": "random",
+    "image_features.layers": ["layer1"],
+    "image_features.workers": 0,
+    "sentences.encoding": "mean_vector",
+    "vocabulary.dim": 20,
+    "vocabulary.epochs": 1,
+    "vse.word_dim": 20,
+    "vse.hidden": 8,
+    "vse.training.epochs": 200,
+}
 
 
 @pytest.fixture
@@ -114,8 +122,9 @@ def test_runs_that_were_killed_go_on_to_a_verdict(clone):
 
     found = read_kept(Path("docs/claims.tsv"))
     places = [(one.setting, one.seed) for one in found.rows]
-    assert sorted(places) == [(name, seed) for name in ("narrow", "ranked", "wide")
-                              for seed in (1, 2)]  # fmt: skip
+    assert sorted(places) == [
+        (name, seed) for name in ("narrow", "ranked", "wide") for seed in (1, 2)
+    ]
     for one in found.rows:
         kept = read_ranks(found.ranks / one.ranks).ranks
         recalls = {f"{way}.r5": 100 * (own <= 5).mean() for way, own in kept.items()}

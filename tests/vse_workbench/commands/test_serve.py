@@ -146,8 +146,10 @@ def test_the_model_can_be_chosen_and_shows_where_it_looks(server, browser):
     until(browser, "document.querySelector('#status').textContent.includes('captions of test')")
     field = browser.find_element("id", "text")
     field.send_keys("<img src=x onerror=alert(1)>\n")
-    told = until(browser, "document.querySelector('#status.bad') && "
-                          "document.querySelector('#status').textContent")  # fmt: skip
+    told = until(
+        browser,
+        "document.querySelector('#status.bad') && document.querySelector('#status').textContent",
+    )
     assert "no word of the query is known" in told
     assert browser.find_elements("css selector", "main img[src=x]") == []
 

@@ -60,8 +60,10 @@ def test_the_first_chooses_and_the_second_orders(read_only):
     both = Reranker("both", vse, scan, 4)
     texts = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")["text"]
     picture, every = Image.open("val1.png").convert("RGB"), Question(top=50)
-    for ask in (lambda each, how: each.of_text(texts["val0.png#0"], how),
-                lambda each, how: each.of_image(picture, how)):  # fmt: skip
+    for ask in (
+        lambda each, how: each.of_text(texts["val0.png#0"], how),
+        lambda each, how: each.of_image(picture, how),
+    ):
         chosen = {hit.name for hit in ask(vse, every).hits[:4]}
         literal = {hit.name: hit.score for hit in ask(scan, every).hits if hit.name in chosen}
         answer = ask(both, every)

@@ -54,8 +54,10 @@ def test_groups_are_persons_and_captions_vary(raw):
     assert corpus.images["path"].tolist()[0] == (raw / "imgs/CUHK03/a.png").as_posix()
     captions = corpus.captions
     assert captions["caption_id"].tolist()[:3] == [
-        "CUHK03/a.png#0", "CUHK03/a.png#1", "Market/c.png#0",
-    ]  # fmt: skip
+        "CUHK03/a.png#0",
+        "CUHK03/a.png#1",
+        "Market/c.png#0",
+    ]
     assert captions["tokens"].tolist()[1] == ["the", "man", "'s", "t", "shirt", "is", "red"]
     assert captions["text"].tolist()[1] == "The man's T-shirt is red."
     assert captions["image_id"].value_counts()["cam_a/d.png"] == 3
@@ -92,8 +94,10 @@ def test_without_splits_the_last_thousand_persons_are_for_test(tmp_path):
     by_split = source.images.assign(person=source.images["group"].astype(int)).groupby("split")
     found = {split: sorted(set(rows["person"])) for split, rows in by_split}
     assert {split: len(ids) for split, ids in found.items()} == {
-        "train": 3, "val": 1000, "test": 1000,
-    }  # fmt: skip
+        "train": 3,
+        "val": 1000,
+        "test": 1000,
+    }
     assert found["train"][-1] < found["val"][0]
     assert found["val"][-1] < found["test"][0]
     assert f"test from person {found['test'][0]} on" in source.remarks[0]

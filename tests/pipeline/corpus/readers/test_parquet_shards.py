@@ -347,7 +347,7 @@ JSON_LIST = json.dumps(["A dog.", "A cat."])
         ({"image": IMAGE, "caption_0": TEXT, "caption_1": TEXT}, {"caption_0": "x"}, ["x"]),
         ({"image": IMAGE, "description": TEXT, "n": pa.int64()}, {"description": "x"}, ["x"]),
     ],
-)  # fmt: skip
+)
 def test_what_the_cells_of_captions_mean(tmp_path, types, cells, texts):
     first = next(iter(types))
     rows = [

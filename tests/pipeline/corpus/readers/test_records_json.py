@@ -156,15 +156,20 @@ def test_keys_of_any_name_are_named_by_settings(raw):
     ("name", "value"),
     [
         ("persons.json", [{"id": 1, "file_path": "a.jpg", "captions": ["A man."]}]),
-        ("coco.json", {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [
-            {"id": 1, "image_id": "a", "caption": "A dog."}]}),
+        (
+            "coco.json",
+            {
+                "images": [{"id": 1, "file_name": "a.jpg"}],
+                "annotations": [{"id": 1, "image_id": "a", "caption": "A dog."}],
+            },
+        ),
         ("dataset.json", {"images": [{"filename": "a.jpg", "sentences": [{"raw": "A dog."}]}]}),
         ("results.json", [{"image_id": 42, "caption": "A dog."}]),
         ("vqa.json", [{"image": "a.jpg", "question": "A dog?"}]),
         ("info.json", {"a": {"image": "a.jpg", "caption": "A dog."}}),
         ("one.json", {"caption": "A dog.", "url": "a.jpg", "key": "000000000"}),
     ],
-)  # fmt: skip
+)
 def test_what_another_reader_reads_or_nobody_is_none(raw, name, value):
     write(raw, name, value)
     assert records_json.recognise(list_folder(raw)) == []

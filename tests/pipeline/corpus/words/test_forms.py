@@ -109,8 +109,10 @@ def test_words_with_labels_behind_them(tmp_path: Path) -> None:
     """As `fasttext supervised` writes it, which gensim does not read."""
     rows = np.arange(12, dtype="<f4").reshape(4, 3)
     head = struct.pack("<2i12id", 793712314, 12, 3, *range(7), 2, 3, 3, 0, 0.0)
-    words = b"".join(name + b"\0" + struct.pack("<qb", 1, kind)
-                     for name, kind in [(b"</s>", 0), (b"dog", 0), (b"__label__a", 1)])  # fmt: skip
+    words = b"".join(
+        name + b"\0" + struct.pack("<qb", 1, kind)
+        for name, kind in [(b"</s>", 0), (b"dog", 0), (b"__label__a", 1)]
+    )
     counts = struct.pack("<3i2q", 3, 2, 1, 3, -1)
     path = tmp_path / "s.bin"
     path.write_bytes(head + counts + words + struct.pack("<?2q", False, 4, 3) + rows.tobytes())

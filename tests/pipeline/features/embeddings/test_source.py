@@ -16,10 +16,13 @@ from pipeline.runtime.section import EmbeddingFileConfig
 
 SPLITS = {"train": "train", "val": "dev", "test": "test"}
 IMAGES = pd.DataFrame(
-    [(f"{n}00.jpg", split) for split, count in (("train", 5), ("val", 2), ("test", 3))
-     for n in range({"train": 1, "val": 10, "test": 20}[split], 90)[:count]],
+    [
+        (f"{n}00.jpg", split)
+        for split, count in (("train", 5), ("val", 2), ("test", 3))
+        for n in range({"train": 1, "val": 10, "test": 20}[split], 90)[:count]
+    ],
     columns=["image_id", "split"],
-)  # fmt: skip
+)
 IDS = IMAGES["image_id"].tolist()
 IN_ORDER = range(len(IDS))
 CAPTIONS = pd.DataFrame(

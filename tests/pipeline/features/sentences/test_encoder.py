@@ -32,8 +32,10 @@ def encoding(name):
     vectors = np.random.default_rng(1).standard_normal((len(WORDS), 5), dtype=np.float32)
     if name == "mean_vector":
         return MeanVector(WORDS, vectors)
-    parts = {kind: FisherVector(WORDS, vectors, fit_mixture(vectors, kind, 2, 3, 0)[0])
-             for kind in ("hglmm", "gmm")}  # fmt: skip
+    parts = {
+        kind: FisherVector(WORDS, vectors, fit_mixture(vectors, kind, 2, 3, 0)[0])
+        for kind in ("hglmm", "gmm")
+    }
     return JoinedFisher(parts) if name == "joined" else parts["hglmm"]
 
 
