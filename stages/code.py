@@ -12,7 +12,7 @@ from typing import Any
 
 from models.phrases import phrase_module
 from models.registry import UNCALLED, model_file, model_names, module_of
-from pipeline.runtime.code import Sources
+from pipeline.runtime.code import EMPTY, Sources
 from pipeline.runtime.files import write_text
 from pipeline.runtime.registry import relative
 from stages.common import CODE
@@ -89,7 +89,7 @@ def code_list(sources: Sources, name: str, keys: Collection[str], params: Common
         params: The present parameters.
 
     Returns:
-        A line `path digest` for each file.
+        A line `path digest` for each file with code; a package with a docstring alone has none.
     """
     program, _, item = name.partition("@")
     modules = [f"stages.{program}", "pipeline.runtime.kernels"]
@@ -111,5 +111,6 @@ def code_list(sources: Sources, name: str, keys: Collection[str], params: Common
         if grown == files:
             break
         files = grown
-    lines = [f"{file} {sources.digest(file, without.get(file, frozenset()))}\n" for file in files]
-    return "".join(lines)
+    digests = {file: sources.digest(file, without.get(file, frozenset())) for file in files}
+    nothing = sources.digest(EMPTY)
+    return "".join(f"{file} {own}\n" for file, own in digests.items() if own != nothing)

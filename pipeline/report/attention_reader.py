@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
@@ -62,6 +61,7 @@ class AttentionReader:
         """
         caption = _place(self.split.caption_ids, caption_id, "caption")
         read = self.split.captions(np.array([caption]))
+        assert isinstance(read, Words)
         return self._pair(image_id, caption_id, self.words[caption], read)
 
     def of_words(self, image_id: str, words: Sequence[str]) -> PairAttention:
@@ -78,7 +78,9 @@ class AttentionReader:
             WorkbenchError: The split does not have the image.
         """
         shown = shown_words(words, self.captions.vocabulary)
-        return self._pair(image_id, "query", shown, self.captions.encode([words]))
+        encoded = self.captions.encode([words])
+        assert isinstance(encoded, Words)
+        return self._pair(image_id, "query", shown, encoded)
 
     @torch.inference_mode()
     def _pair(
@@ -86,7 +88,7 @@ class AttentionReader:
         image_id: str,
         caption_id: str,
         words: list[str],
-        caption: Tensor | Words,
+        caption: Words,
     ) -> PairAttention:
         row = np.array([_place(self.split.image_ids, image_id, "image")])
         regions = to_device(self.regions(row), self.device)

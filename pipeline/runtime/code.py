@@ -28,6 +28,7 @@ UNLISTED = frozenset(
     ]
 )
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+EMPTY = "pipeline/__init__.py"  # a package with a docstring alone: it computes nothing
 MACHINERY = ("stages.common", "stages.params")  # every stage loads them and what they need
 # Of a source: digest of its code, the first-party modules that it imports as soon as it is loaded,
 # and those that its functions import.
@@ -180,7 +181,7 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
     sources = Sources(memory=memory)
     machinery = sources.closure(MACHINERY, left_out=frozenset(), late=False)
     allowed = listed | UNLISTED | set(machinery)
-    nothing = sources.digest("pipeline/__init__.py")  # of a package with a docstring alone
+    nothing = sources.digest(EMPTY)
     lost = [
         file
         for file in sorted(loaded_sources() - allowed)
