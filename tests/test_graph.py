@@ -405,7 +405,7 @@ EDITS = {
     "a comment": ("pipeline/features/hdf5.py", "", "\n# of a reader\n", set()),
     "a docstring": ("models/two_branch.py", '"""', '"""New: ', set()),
     "an error": ("pipeline/features/weights.py", "}: no such {", "}: there is no {", set()),
-    "a style": (STYLE, "", "\np {}\n", {"compare", "tabulate_plots"}),
+    "a style": (STYLE, "", "\np {}\n", {"compare"}),
     "a method for pictures": (
         "models/scan.py",
         "        own = by_words[",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pipeline.features.feature_file import FeatureFile, FeatureWriter, write_features
 from pipeline.runtime.errors import WorkbenchError
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 ATTRIBUTES = {"model": "résnet", "params": '{"size": 128}', "corpus_sha256": "c0ffee" * 10}
 
 

@@ -102,7 +102,7 @@ def test_what_the_system_refuses_is_told_as_that(features: Path) -> None:
         [sys.executable, "-c", FULL, str(features)],
         capture_output=True,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[4])},
     )
     assert "Too many open files" in done.stdout, done.stderr
     assert "damaged" not in done.stdout
