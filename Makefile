@@ -12,8 +12,8 @@ export PATH := $(BIN):$(PATH)
 NUMERIC := tests/pipeline/features/statistics tests/pipeline/evaluation \
   tests/pipeline/features/sentences/test_fisher.py tests/pipeline/features/sentences/test_mixtures.py \
   tests/pipeline/features/sentences/test_mean_vector.py tests/pipeline/features/sentences/test_tfidf.py \
-  tests/models/layers tests/models/losses tests/models/vse tests/models/cca tests/models/dp_rnn \
-  tests/models/scan tests/models/test_networks.py \
+  tests/models/layers tests/models/losses tests/models/test_vse.py tests/models/test_vse_infinity.py tests/models/cca tests/models/dp_rnn \
+  tests/models/test_scan.py tests/models/test_networks.py \
   tests/models/two_branch/test_batches.py tests/models/two_branch/test_loss.py \
   tests/models/attention/test_bigru.py tests/models/attention/test_cosines.py \
   tests/models/attention/test_scoring.py tests/models/dual_path/test_instance.py \

@@ -96,6 +96,13 @@ def test_links_and_commands_lead_somewhere(document):
         assert goal in goals, f"{document.name} says make {goal}"
 
 
+def test_the_makefile_names_tests_that_exist():
+    named = re.findall(r"tests/[\w/.]+", (ROOT / "Makefile").read_text())
+    assert len(named) > 10
+    for path in named:
+        assert (ROOT / path).exists(), f"Makefile names {path}"
+
+
 def prose(path):
     """Comments and docstrings of a module, the whole of a document."""
     text = path.read_text(encoding="utf-8")
