@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
@@ -14,6 +15,7 @@ from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError, first_line
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import require_semaphores
+from pipeline.runtime.threads import allowed_processors, processes_beside
 
 Rows = npt.NDArray[np.int64]
 
@@ -63,7 +65,8 @@ def decode_ahead(batches: Dataset[Any], workers: int, section: str) -> Iterator[
 
     Args:
         batches: by number; a batch has `problems`, lines, empty where there are none.
-        workers: processes that decode; 0: this one does.
+        workers: processes that decode, fewer where torch's threads leave fewer processors; 0: this
+            one does.
         section: of params.yaml, whose `workers` the messages name.
 
     Yields:
@@ -75,7 +78,12 @@ def decode_ahead(batches: Dataset[Any], workers: int, section: str) -> Iterator[
     """
     if workers:
         require_semaphores("processes that decode images", f"set {section}.workers to 0")
-    loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
+    loader = DataLoader(
+        batches,
+        batch_size=None,
+        num_workers=processes_beside(torch.get_num_threads(), workers, allowed_processors()),
+        collate_fn=_as_it_is,
+    )
     try:
         for batch in loader:
             if batch.problems:

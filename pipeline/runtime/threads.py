@@ -58,6 +58,22 @@ def allowed_processors(
     return min(numbers)
 
 
+def processes_beside(threads: int, wanted: int, allowed: float) -> int:
+    """How many processes may prepare the work of a process that computes, without taking its
+    processors: on two processors, two threads and two processes that decode images would wait for
+    each other.
+
+    Args:
+        threads: of the process that computes.
+        wanted: processes that params.yaml asks for, 0 for none.
+        allowed: `allowed_processors`.
+
+    Returns:
+        `wanted`, or as many as there are processors left, at least one where any is wanted.
+    """
+    return min(wanted, max(1, int(allowed) - threads))
+
+
 def _quota_of(text: str) -> list[float]:
     """The processors of `quota period` in microseconds; none where there is no limit."""
     quota, period = text.split()[:2]

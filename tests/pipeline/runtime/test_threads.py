@@ -10,6 +10,7 @@ from corpora import ROOT
 from pipeline.runtime.threads import (
     WAITING,
     allowed_processors,
+    processes_beside,
     quota_notes,
     shorten_waiting,
 )
@@ -65,3 +66,18 @@ def test_what_is_said_of_a_quota():
     assert quota_notes(2, 2.0) == []
     (line,) = quota_notes(2, 0.5)
     assert "may use 0.5 processors, runtime.threads is 2: it takes up to 4.0 times as long" in line
+
+
+@pytest.mark.parametrize(
+    ("threads", "wanted", "allowed", "processes"),
+    [
+        (2, 2, 2.0, 1),  # two threads on two processors: one process decodes beside them
+        (2, 0, 2.0, 0),
+        (2, 2, 4.0, 2),
+        (2, 8, 6.0, 4),
+        (1, 2, 2.0, 1),
+        (2, 2, 0.5, 1),  # a quota of half a processor
+    ],
+)
+def test_processes_take_what_the_threads_leave(threads, wanted, allowed, processes):
+    assert processes_beside(threads, wanted, allowed) == processes
