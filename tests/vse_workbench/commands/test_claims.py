@@ -98,7 +98,7 @@ def printed(command):
 @pytest.mark.slow
 def test_runs_that_were_killed_go_on_to_a_verdict(clone):
     command = [sys.executable, "-m", "vse_workbench", "claims"]
-    network = Path("models/vse/network.py")
+    network = Path("models/vse.py")
     network.write_text(network.read_text() + "\nEDITED = 1\n")
     with pytest.raises(WorkbenchError, match=f"not committed: {network}"):
         committed_head()
