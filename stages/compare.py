@@ -10,7 +10,13 @@ from pipeline.evaluation.comparison import (
     tables,
 )
 from pipeline.evaluation.phrase_table import phrase_report, read_rows
-from pipeline.evaluation.standing import behind_first, report, verdict
+from pipeline.evaluation.published import (
+    measured_rows,
+    published_report,
+    published_text,
+    set_beside,
+)
+from pipeline.evaluation.standing import behind_first, report, standing_text
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError
@@ -56,7 +62,9 @@ def main(
     models = [path.stem for path in metrics]
     results = read_results(metrics, files_of_models(ranks, models, ".h5"))
     behind = behind_first(results)
-    table = report(results, behind, params.corpus_name, params.loss) + extended_report(results)
+    beside = set_beside(params.published, measured_rows(results))
+    table = report(results, behind, params.corpus_name, params.loss) + published_report(beside)
+    table += extended_report(results)
     texts = {output: table + phrase_report(localised)}
     if page is not None:
         if images is None or captions is None:
@@ -71,10 +79,11 @@ def main(
             phrases=phrases,
             found=found,
         )
-        texts[page] = build_page(results, behind, files, run, localised)
+        texts[page] = build_page(results, behind, files, run, localised, beside)
     for path, text in texts.items():
         write_text(path, text)
-    for line in (*tables(results, behind), f"{verdict(results, behind)}."):
+    standing = standing_text(results, behind)
+    for line in (*published_text(beside), *tables(results, behind), standing):
         say(line)
     say(f"compared {', '.join(models)}: see {' and '.join(map(str, texts))}")
 

@@ -9,6 +9,7 @@ from pipeline.corpus.tables import RELEVANCE, read_table
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import plain_rows, rounded
 from pipeline.evaluation.findings import Findings, Hubness, collect_findings
+from pipeline.evaluation.known_splits import certify
 from pipeline.evaluation.protocol import Evaluation, evaluate, first_images, shortlist_recall
 from pipeline.evaluation.rank_file import write_ranks
 from pipeline.evaluation.score_file import SHORTLIST, SplitScores, check_name, read_scores
@@ -20,6 +21,8 @@ from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
 from stages.common import command, paths
 from stages.params import CommonParams, load_params
+
+SPLIT = "split"  # key of a metrics file: which known test split this is
 
 
 @command
@@ -97,6 +100,7 @@ def evaluate_split(
     write_json(metrics, content)
     for line in evaluation.lines():
         say(f"{metrics.stem}, {line}")
+    say(f"{metrics.stem}, test split: {content[SPLIT]}")
 
 
 def criteria_of(params: CommonParams, split: SplitScores) -> list[Criterion]:
@@ -184,6 +188,8 @@ def metrics_content(
     content["naive"] |= rounded(naive)
     if source.get("source") == "external":
         content["external"] = True
+    certificate = certify(split.image_ids, len(split.caption_ids), evaluation.protocol)
+    content[SPLIT] = certificate.text
     return content
 
 

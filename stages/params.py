@@ -28,6 +28,7 @@ from pipeline.corpus.dataset import READERS
 from pipeline.corpus.params import CorpusConfig, ShapesConfig
 from pipeline.corpus.words.params import VocabularyConfig
 from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.paper_rows import PublishedConfig, exchanged_splits
 from pipeline.evaluation.params import (
     ALLOWED_NAME,
     FILE_NAME,
@@ -88,6 +89,7 @@ class CommonParams(Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     inference: InferenceConfig = InferenceConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    published: list[PublishedConfig] = Field(default=[])
     runtime: RuntimeConfig = RuntimeConfig()
     ranking: RankingConfig = RankingConfig()
     training: CommonTraining = CommonTraining()
@@ -116,6 +118,7 @@ class CommonParams(Section):
         yield from self._warm_ups_leave_epochs()
         yield from self._detector_and_what_it_serves()
         yield from self._names_of_score_files()
+        yield from self._published_figures()
         pool = self.phrases.features.network.pool
         allowed = (*POOLINGS, "fc7")
         if pool not in allowed:
@@ -201,6 +204,19 @@ class CommonParams(Section):
                 if model not in scored:
                     text = f"has no scores; allowed are {', '.join(scored)}"
                     yield wrong_value(f"rerank.{name}.{key}", model, text)
+
+    def _published_figures(self) -> Iterator[InitErrorDetails]:
+        evaluated = [*model_names(), *self.average_scores, *self.external, *self.rerank]
+        for number, row in enumerate(self.published):
+            for key, value, allowed in (
+                ("model", row.model, evaluated),
+                ("criterion", row.criterion, ["naive", *CRITERIA]),
+            ):
+                if value not in allowed:
+                    text = f"allowed are {', '.join(dict.fromkeys(allowed))}"
+                    yield wrong_value(f"published.{number}.{key}", value, text)
+        for number, text in exchanged_splits(self.published):
+            yield wrong_whole(f"published.{number}", text)
 
     @property
     def corpus_name(self) -> str:

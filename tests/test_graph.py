@@ -161,7 +161,7 @@ def test_repro_makes_every_output(clone, first):
         said = {"dp_rnn": {"shortlist"}, AVERAGE: {"shortlist"}}
         said |= {"scan": set(), "vse_infinity": set()}
         own = said.get(model, {"features"})
-        assert set(metrics) == {"naive", "inverted_softmax", "protocol"} | own
+        assert set(metrics) == {"naive", "inverted_softmax", "protocol", "split"} | own
         more = {"dp_rnn": {"in_shortlist"}, "scan": set(), "vse_infinity": set(), AVERAGE: set()}
         more = more.get(model, {"correlation"})
         assert set(metrics["naive"]) == {"i2t", "t2i", "rsum", "hubs", "separation"} | more
@@ -178,7 +178,7 @@ def test_repro_makes_every_output(clone, first):
         assert f"{bound:.1f}" in line
     splits = [read_scores(clone.folder / f"data/scores/{name}.h5", "test") for name in ATTENDING]
     reranked = json.loads((clone.folder / "metrics/vse_scan.json").read_text())
-    assert reranked.keys() == {"naive", "protocol", "rerank"}
+    assert reranked.keys() == {"naive", "protocol", "split", "rerank"}
     assert "| vse_scan " in table
     averaged = read_scores(clone.folder / f"data/scores/{AVERAGE}.h5", "test").scores
     np.testing.assert_allclose(averaged, sum(s.scores for s in splits) / 2, rtol=1e-6, atol=1e-7)
@@ -443,7 +443,7 @@ NEW = {
     ),
     "a metric": (
         "pipeline/evaluation/metrics/mine.py",
-        "pipeline/evaluation/metrics/precision_at_r.py",
+        "pipeline/evaluation/metrics/average_precision.py",
         EVALUATED | LAST,
     ),
 }

@@ -27,10 +27,10 @@ if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
     from pipeline.evaluation.criterion import Criterion as Criterion
     from pipeline.evaluation.figures import Measured as Measured
     from pipeline.evaluation.figures import measure as measure
+    from pipeline.evaluation.matrix import evaluate as evaluate
     from pipeline.evaluation.metrics import Metric as Metric
     from pipeline.evaluation.paired import Difference as Difference
     from pipeline.evaluation.protocol import Evaluation as Evaluation
-    from pipeline.evaluation.protocol import evaluate as evaluate
     from pipeline.evaluation.ranks import Ranks as Ranks
     from pipeline.evaluation.ranks import retrieval_ranks as retrieval_ranks
     from pipeline.evaluation.revisions import compare_runs as compare_runs

@@ -24,7 +24,15 @@ from scene_reading import is_true  # noqa: E402
 
 from models.attention.pictures import open_attention  # noqa: E402
 from pipeline.corpus.images import open_rgb  # noqa: E402
-from pipeline.evaluation.comparison import NAIVE, Result, interval_text, read_results, shown  # noqa: E402
+from pipeline.evaluation.comparison import (  # noqa: E402
+    NAIVE,
+    TIE,
+    Result,
+    interval_text,
+    read_results,
+    shown,
+)
+from pipeline.evaluation.standing import behind_first  # noqa: E402
 from pipeline.features.checkpoint import read_checkpoint  # noqa: E402
 from pipeline.features.data import Inputs  # noqa: E402
 from pipeline.report.attention import draw_heatmap  # noqa: E402
@@ -42,7 +50,9 @@ RIGHT, WRONG = "#1a7f37", "#b42318"
 
 
 def results_table(results: list[Result]) -> str:
-    """Markdown: a model a row, the largest rsum first; below them chance."""
+    """Markdown: a model a row, the largest rsum first; below them chance. A row that cannot be told
+    from the first has the sign of report/compare.md behind its name."""
+    behind = behind_first(results)
     head = ["model", "rsum", "95 % interval", "image to text R@1", "text to image R@1"]
     lines = [f"| {' | '.join([*head, 'rsum, inverted softmax'])} |", "|---|--:|---|--:|--:|--:|"]
     for result in sorted(results, key=lambda each: -each.criteria[NAIVE]["rsum"]):
@@ -50,7 +60,8 @@ def results_table(results: list[Result]) -> str:
         cells = [shown(figures["rsum"]), interval_text((limits[0], limits[1]))]
         cells += [shown(figures[side]["r1"]) for side in ("i2t", "t2i")]
         cells.append(shown(result.criteria[OTHER]["rsum"]) if OTHER in result.criteria else "")
-        lines.append(f"| `{result.name}` | {' | '.join(cells)} |")
+        is_tied = result.name in behind and behind[result.name].tied
+        lines.append(f"| `{result.name}`{TIE if is_tied else ''} | {' | '.join(cells)} |")
     chance = results[0].record.chance
     cells = [shown(chance["rsum"]), "", *(shown(chance[side]["r1"]) for side in ("i2t", "t2i"))]
     return "\n".join([*lines, f"| chance | {' | '.join(cells)} | |"]) + "\n"

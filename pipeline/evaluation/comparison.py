@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.evaluation.figures import RECALLS, Column, columns_of
+from pipeline.evaluation.known_splits import Certificate, certify
 from pipeline.evaluation.rank_file import (
     COLUMNS,
     EVALUATE_AGAIN,
@@ -29,7 +30,16 @@ from pipeline.runtime.text import read_json
 
 NAIVE = "naive"
 # of a metrics file no criteria; the first five are fields of Result
-ABOUT = ("shortlist", "test_images", "extended", "external", "rerank", "protocol", "features")
+ABOUT = (
+    "shortlist",
+    "test_images",
+    "extended",
+    "external",
+    "rerank",
+    "protocol",
+    "features",
+    "split",
+)
 OPTIONAL = ABOUT[:5]
 # Only the page shows these, so that the table fits a terminal; a metric of your own is shown.
 HIDDEN = ("medr", "meanr", "mapr")
@@ -39,8 +49,10 @@ PLAIN_KEYS = frozenset(column.keys for column in COLUMNS)
 APART = "Transductive, with all test queries at once: compare these only with each other"
 BEHIND = (
     "Behind: how far rsum is below that of the first model, and the interval of this difference "
-    "by a paired bootstrap; one that holds 0 is within noise."
+    "by a paired bootstrap; one that holds 0 is within noise. = : cannot be told from the first, "
+    "among all pairs of the table (Holm)."
 )
+TIE = " ="  # behind the difference of a row that cannot be told from the first
 DISTANCES = (
     "Are these distances? Larger scores must be better: change the sign of distances. Equal scores "
     "count against a model."
@@ -313,6 +325,11 @@ def images_of(result: Result) -> str:
     return first + counted(result.images, "image")
 
 
+def certificate_of(record: RankRecord) -> Certificate:
+    """Which known test split a rank file is of."""
+    return certify(record.image_ids, len(record.caption_ids), record.protocol)
+
+
 def shown(value: float) -> str:
     return f"{value:.1f}"
 
@@ -334,6 +351,7 @@ def described(
     return [
         f"Dataset {dataset}. Test split: {images_of(results[0])}, "
         f"{counted(len(record.caption_ids), 'caption')}, protocol {record.protocol}.",
+        f"Known test split: {certificate_of(record).text}.",
         f"Recalls in percent; i2t: image queries, t2i: caption queries; {_share(results)}: "
         "bootstrap interval of rsum.",
         *([BEHIND] if behind else []),
@@ -365,13 +383,20 @@ def tables(results: Sequence[Result], behind: Mapping[str, Any] | None = None) -
     body.append(["chance", *(shown(column.of(chance)) for column in columns), ""])
     if behind:
         head.append("behind")
-        body = [[*row, behind[row[0]].amount if row[0] in behind else ""] for row in body]
+        body = [[*row, _behind(behind.get(row[0]))] for row in body]
     lines = aligned([head, *body])
     for rows in others:
         criteria = ", ".join(dict.fromkeys(row.criterion for row in rows))
         lines += ["", f"{APART} ({criteria}):", ""]
         lines += aligned([head[: len(columns) + 2], *(_cells(row, columns) for row in rows)])
     return lines
+
+
+def _behind(difference: Any) -> str:
+    """ "2.5 [-0.5, 5.0] =": a difference from the first row, and whether it is none."""
+    if difference is None:
+        return ""
+    return f"{difference.amount}{TIE if difference.tied else ''}"
 
 
 def _cells(row: TableRow, columns: Sequence[Column]) -> list[str]:

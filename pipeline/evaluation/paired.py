@@ -34,6 +34,9 @@ class Difference:
         high: its upper end.
         s: over several seeds, the deviation (n - 1) of the difference by the seed.
         q: over several seeds, the deviation of the mean difference by the test images.
+        p: in a table of several, how often chance alone would make such a difference in any pair of
+            the table (Holm 1979), 0 to 1.
+        tied: in such a table, whether p is too large to tell the two apart.
     """
 
     figure: str
@@ -43,6 +46,8 @@ class Difference:
     high: float
     s: float | None = None
     q: float | None = None
+    p: float | None = None
+    tied: bool | None = None
 
     @property
     def amount(self) -> str:
@@ -177,34 +182,35 @@ def _claim(side: str, differences: Sequence[Difference]) -> str:
     return f"{side} is better in {first.figure} by {amount}{also}"
 
 
-def check_comparable(a: QueryRanks, b: QueryRanks) -> None:
+def check_comparable(a: QueryRanks, b: QueryRanks, name: str = "B") -> None:
     """Refuse to compare what cannot be compared.
 
     Args:
-        a: what the queries of one run reach.
+        a: what the queries of run A reach.
         b: what those of another run reach.
+        name: of the other run.
 
     Raises:
         WorkbenchError: other queries, or another protocol.
     """
     if a.protocol != b.protocol:
         raise WorkbenchError(
-            f"A and B differ in protocol: {a.protocol} and {b.protocol}",
+            f"A and {name} differ in protocol: {a.protocol} and {b.protocol}",
             "evaluate both with the same evaluation.folds and evaluation.subset",
         )
     for what, left, right in (("image", a.i2t, b.i2t), ("caption", a.t2i, b.t2i)):
-        _check_same(f"{what}s", left.ids, right.ids)
-        _check_same(f"groups of {what}s", left.groups, right.groups)
+        _check_same(f"{what}s", left.ids, right.ids, name)
+        _check_same(f"groups of {what}s", left.groups, right.groups, name)
 
 
-def _check_same(what: str, a: list[str], b: list[str]) -> None:
+def _check_same(what: str, a: list[str], b: list[str], name: str) -> None:
     if a == b:
         return
     shared = min(len(a), len(b))
     row = next((row for row in range(shared) if a[row] != b[row]), shared)
     first, second = (repr(names[row]) if row < len(names) else "none" for names in (a, b))
     raise WorkbenchError(
-        f"A and B were evaluated on different {what}, {len(a)} and {len(b)} of them; "
-        f"number {row + 1} is {first} in A and {second} in B",
+        f"A and {name} were evaluated on different {what}, {len(a)} and {len(b)} of them; "
+        f"number {row + 1} is {first} in A and {second} in {name}",
         "evaluate both on the same corpus and split",
     )

@@ -2,13 +2,29 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.evaluation.comparison import read_metrics
-from pipeline.evaluation.paired import RESAMPLES, Difference, paired_differences
-from pipeline.evaluation.rank_file import QueryRanks, check_metrics, read_query_ranks, read_ranks
+from pipeline.evaluation.comparison import certificate_of, read_metrics
+from pipeline.evaluation.figures import summary_of
+from pipeline.evaluation.paired import (
+    RESAMPLES,
+    Difference,
+    figures_of,
+    paired_differences,
+    shared_rows,
+)
+from pipeline.evaluation.paper_rows import PublishedConfig
+from pipeline.evaluation.published import Measured, published_of
+from pipeline.evaluation.rank_file import (
+    QueryRanks,
+    RankRecord,
+    check_metrics,
+    read_query_ranks,
+    read_ranks,
+)
 from pipeline.evaluation.score_file import SplitScores, read_scores
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import EVALUATING, GRAPH, SCORING, stage_of, stage_paths
@@ -18,7 +34,38 @@ from pipeline.runtime.yaml_text import read_yaml
 PARAMS = Path("params.yaml")
 
 
-def load_run(name: str, model: str | None, criterion: str) -> tuple[QueryRanks, int | None]:
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run's rank file under one criterion, and what its params.yaml says beside it.
+
+    Attributes:
+        ranks: what its queries reach.
+        record: what else the rank file says.
+        criterion: such as "naive".
+        seed: in the params.yaml of a revision, None for a file.
+        published: rows of papers' tables in that params.yaml; of a file, in the one here.
+    """
+
+    ranks: QueryRanks
+    record: RankRecord
+    criterion: str
+    seed: int | None
+    published: list[PublishedConfig]
+
+    @property
+    def measured(self) -> Measured:
+        """What the run reaches, to stand beside published figures."""
+        metrics = shared_rows([self.ranks])
+        return Measured(
+            model=self.record.name,
+            criterion=self.criterion,
+            figures=summary_of(figures_of(self.ranks, metrics), metrics),
+            intervals=self.record.intervals.get(self.criterion),
+            certificate=certificate_of(self.record),
+        )
+
+
+def load_run(name: str, model: str | None, criterion: str) -> LoadedRun:
     """What the queries of a run reach under one criterion.
 
     Args:
@@ -28,7 +75,7 @@ def load_run(name: str, model: str | None, criterion: str) -> tuple[QueryRanks, 
         criterion: such as "naive".
 
     Returns:
-        What the queries reach, and the seed in the params.yaml of the revision, None for a file.
+        The run.
 
     Raises:
         WorkbenchError: no such file, revision or criterion.
@@ -37,15 +84,26 @@ def load_run(name: str, model: str | None, criterion: str) -> tuple[QueryRanks, 
     if path.suffix == ".json":
         path = _ranks_of(path)
     if path.suffix == ".h5":
-        return read_query_ranks(path, criterion), None
+        return _read_run(path, criterion, None, PARAMS)
     kinds = "a rank file (.h5), a metrics file (.json),"
     with _revision_file(name, model, EVALUATING, "ranks", kinds) as path:
         params = path.with_name(PARAMS.name)
         seed = read_yaml(params).get("seed") if params.exists() else None
-        return read_query_ranks(path, criterion), seed
+        return _read_run(path, criterion, seed, params)
 
 
-def load_runs(names: str, model: str | None, criterion: str) -> dict[str, QueryRanks]:
+def _read_run(path: Path, criterion: str, seed: int | None, params: Path) -> LoadedRun:
+    values = read_yaml(params) if params.is_file() else {}
+    return LoadedRun(
+        ranks=read_query_ranks(path, criterion),
+        record=read_ranks(path),
+        criterion=criterion,
+        seed=seed,
+        published=published_of(values, params.name),
+    )
+
+
+def load_runs(names: str, model: str | None, criterion: str) -> dict[str, LoadedRun]:
     """What the queries of one run reach, or those of a run for each seed.
 
     Args:
@@ -62,11 +120,11 @@ def load_runs(names: str, model: str | None, criterion: str) -> dict[str, QueryR
         WorkbenchError: no such run, none at all, or two of one seed.
     """
     path = Path(names)
-    named = [(file.name, read_query_ranks(file, criterion)) for file in path.glob("*.h5")]
+    named = [(file.name, _read_run(file, criterion, None, PARAMS)) for file in path.glob("*.h5")]
     if not path.is_dir():
         for number, name in enumerate([names] if path.exists() else names.split(","), 1):
-            run, seed = load_run(name, model, criterion)
-            named.append((f"no. {number}" if seed is None else f"seed {seed}", run))
+            run = load_run(name, model, criterion)
+            named.append((f"no. {number}" if run.seed is None else f"seed {run.seed}", run))
     runs = dict(sorted(named, key=lambda pair: pair[0]))
     if len(runs) < len(named) or not runs:
         keys = listing([key for key, _ in named], 20) or "no rank file (.h5)"
@@ -184,5 +242,5 @@ def compare_runs(
     if resamples < 100 or not 0.5 <= confidence < 1:
         text = f"resamples = {resamples}, confidence = {confidence:g}"
         raise WorkbenchError(f"{text}: allowed are 100 and more, and from 0.5 to below 1")
-    first, second = (load_run(str(run), None, criterion)[0] for run in (a, b))
+    first, second = (load_run(str(run), None, criterion).ranks for run in (a, b))
     return paired_differences(first, second, resamples, confidence, seed)

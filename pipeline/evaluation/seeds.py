@@ -27,6 +27,8 @@ from pipeline.evaluation.paired import (
 )
 from pipeline.evaluation.rank_file import QueryRanks
 
+SMALLEST = 1e-9  # of p: no normal deviate says more
+
 
 @dataclass(frozen=True)
 class OverSeeds:
@@ -38,6 +40,7 @@ class OverSeeds:
         q: deviation of the mean by other test images, without the part that s has.
         low: lower end of the interval.
         high: its upper end.
+        seeds: n.
     """
 
     mean: float
@@ -45,6 +48,22 @@ class OverSeeds:
     q: float
     low: float
     high: float
+    seeds: int
+
+    @property
+    def p(self) -> float:
+        """How often chance makes such a mean: 1 less the confidence whose interval ends at 0."""
+        from scipy.optimize import brentq
+
+        if self.s == self.q == 0:
+            return 1.0 if self.mean == 0 else 0.0
+
+        def beyond(p: float) -> float:
+            return half_width(self.s, self.q, self.seeds, 1 - p) - abs(self.mean)
+
+        if beyond(SMALLEST) <= 0:
+            return SMALLEST
+        return 1.0 if self.mean == 0 else float(brentq(beyond, SMALLEST, 1.0))
 
 
 def over_seeds(differences: Sequence[float], q: float, confidence: float = 0.95) -> OverSeeds:
@@ -58,15 +77,30 @@ def over_seeds(differences: Sequence[float], q: float, confidence: float = 0.95)
     Returns:
         The mean of the differences with its interval.
     """
-    from scipy import stats  # half a second, for several seeds only
-
     seeds = len(differences)
     mean = fmean(differences)
     s = stdev(differences)
+    half = half_width(s, q, seeds, confidence)
+    return OverSeeds(mean, s, q, low=mean - half, high=mean + half, seeds=seeds)
+
+
+def half_width(s: float, q: float, seeds: int, confidence: float) -> float:
+    """Half of an interval over seeds and test images.
+
+    Args:
+        s: deviation (n - 1) of the difference between seeds.
+        q: its deviation by test images.
+        seeds: n, from 2.
+        confidence: from 0 to below 1.
+
+    Returns:
+        In points of the figure.
+    """
+    from scipy import stats  # half a second, for several seeds only
+
     share = (1 + confidence) / 2
     by_seed = stats.t.ppf(share, seeds - 1) * s / math.sqrt(seeds)
-    half = math.hypot(by_seed, stats.norm.ppf(share) * q)
-    return OverSeeds(mean, s, q, low=mean - half, high=mean + half)
+    return math.hypot(by_seed, stats.norm.ppf(share) * q)
 
 
 def shared_deviation(varied: np.ndarray) -> float:

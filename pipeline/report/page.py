@@ -12,12 +12,14 @@ from markupsafe import Markup
 
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.evaluation import comparison, phrase_table
+from pipeline.evaluation import published as published_text
 from pipeline.evaluation.comparison import Result
 from pipeline.evaluation.findings import CLASSES, Hubness, pairs_table
 from pipeline.evaluation.paired import Difference
 from pipeline.evaluation.phrase_table import PhraseRow
+from pipeline.evaluation.published import Beside
 from pipeline.evaluation.rank_file import METRICS, RECALL_NAME, columns_in, read_findings
-from pipeline.evaluation.standing import verdict
+from pipeline.evaluation.standing import leaders_text, verdict
 from pipeline.evaluation.truth import DIRECTIONS, Direction
 from pipeline.report.attention import attention_figures
 from pipeline.report.colours import COLOURS, numbers_of
@@ -76,6 +78,7 @@ def build_page(
     files: Files,
     run: Run,
     localised: Sequence[PhraseRow] = (),
+    published: Sequence[Beside] = (),
 ) -> str:
     """The report as one HTML document; equal inputs give equal text.
 
@@ -85,6 +88,7 @@ def build_page(
         files: where sections come from beside the ranks.
         run: what was run.
         localised: results of the models of phrases.
+        published: rows of papers' tables, each with what was measured for it.
 
     Returns:
         The document.
@@ -109,6 +113,9 @@ def build_page(
         **_frame_values(run, results),
         **_table_values(results, behind, numbers),
         **_curve_values(curves, [result.name for result in results], numbers),
+        published_head=published_text.HEAD,
+        published=published,
+        published_note=published_text.NOTE,
         phrase_said=phrase_table.explained(localised) if localised else "",
         phrase_head=phrase_table.HEAD,
         phrase_cells=[phrase_table.cells(row) for row in localised],
@@ -240,6 +247,8 @@ def _table_values(
         "notes": [comparison.BEHIND, *comparison.notes(results)],
         "apart": comparison.APART,
         "verdict": verdict(results, behind),
+        "leaders": leaders_text(results, behind),
+        "split": comparison.certificate_of(results[0].record).text,
         "beside": comparison.beside_rows(results),
         "beside_said": comparison.extended_note(results) if results[0].extended else "",
     }

@@ -39,3 +39,14 @@ def test_the_page_has_the_same_bytes_in_every_process(project, run_stage, run_pr
     root = taken_apart(first.decode())
     assert "knn_margin" in next(root.find("dl", class_="facts")).text
     assert str(project).encode() not in first
+
+
+def test_published_rows_stand_in_the_table_and_on_the_page(project, run_stage):
+    row = {"model": "vse", "paper": "Someone & Else", "table": "t", "row": "r", "split": "other"}
+    change_params(project, loss="knn_margin", published=[row | {"t2i": {"r1": 40.0}}])
+    run_stage("compare", *ARGUMENTS, cwd=project)
+    said = "Not compared, vse: Someone & Else, t, r (t2i R@1 40): of other test images; measured "
+    assert said in (project / "r/c.md").read_text().partition("## Published figures")[2]
+    root = taken_apart((project / "r/index.html").read_text())
+    assert said in next(root.find("section", aria_labelledby="published")).text
+    assert "none that is known" in next(root.find("dl", class_="facts")).text

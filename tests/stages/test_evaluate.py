@@ -29,7 +29,7 @@ def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
     process = run_stage("evaluate", *ARGUMENTS, cwd=project)
     metrics = project / "m/vse.json"
     content = json.loads(metrics.read_text())
-    assert list(content) == ["naive", "inverted_softmax", "protocol"]
+    assert list(content) == ["naive", "inverted_softmax", "protocol", "split"]
     assert list(content["naive"]) == ["i2t", "t2i", "rsum", "hubs", "separation"]
     assert list(content["inverted_softmax"]) == ["transductive", "i2t", "t2i", "rsum", "hubs"]
     assert list(content["naive"]["i2t"]) == [metric.name for metric in METRICS]
@@ -51,7 +51,7 @@ def test_several_criteria_are_those_of_runs_of_one_each(project, run_stage):
         for name in ("naive", *names.split(", ")):
             assert read_query_ranks(project / "r/vse.h5", name).protocol == "full"
     both = found.pop("csls, inverted_softmax")
-    assert list(both) == ["naive", "csls", "inverted_softmax", "protocol"]
+    assert list(both) == ["naive", "csls", "inverted_softmax", "protocol", "split"]
     assert both == found["csls"] | found["inverted_softmax"]
 
 
@@ -81,7 +81,7 @@ def test_extended_positives_stand_beside_and_change_nothing_else(project, run_st
     after = json.loads((project / "m/vse.json").read_text())
     extended = after.pop("extended")
     assert after == before
-    assert list(extended) == ["positives", "pairs", "queries", *before][:-1]
+    assert list(extended) == ["positives", "pairs", "queries", *before][:-2]
     assert (extended["positives"], extended["pairs"]) == ("file", 41)
     assert extended["queries"] == {"i2t": 18, "t2i": 40}
     found = extended["naive"]

@@ -29,7 +29,7 @@ def test_it_has_a_row_and_says_what_it_costs(project):
     """By its scores alone, whatever inference.criteria has; and without a separation of its own."""
     assert "vse_scan, naive" in succeed(evaluate_reranked, project, "vse_scan", *ARGUMENTS)
     content = json.loads((project / "metrics/vse_scan.json").read_text())
-    assert list(content) == ["naive", "protocol", "rerank"]
+    assert list(content) == ["naive", "protocol", "split", "rerank"]
     cost = {"i2t": 300 / CAPTIONS, "t2i": 300 / IMAGES}
     assert content["rerank"] == cost | {"first": "vse", "second": "scan", "top": 3}
     found = read_findings(project / "ranks/vse_scan.h5")

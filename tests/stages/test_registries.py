@@ -14,7 +14,8 @@ import models.registry
 from models.registry import check_models, load_model, model_names
 from pipeline.runtime.code import Sources
 from pipeline.runtime.errors import WorkbenchError
-from stages.code import code_list
+from pipeline.runtime.yaml_text import read_yaml
+from stages.code import code_list, stage_lists
 from stages.params import load_params
 from stages.registries import REGISTRIES, check_registries, chosen_modules
 
@@ -203,3 +204,14 @@ def test_a_stage_that_imports_no_features_depends_on_no_format(monkeypatch):
 
     assert not listed("network") & set(formats)
     assert listed("file") - listed("network") > set(formats)
+
+
+def test_evaluate_may_load_thirty_files_and_no_network(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    keys = stage_lists(read_yaml(ROOT / "dvc.yaml"))["evaluate"]
+    files = [
+        line.split()[0]
+        for line in code_list(Sources(), "evaluate", keys, load_params()).splitlines()
+    ]
+    assert len(files) <= 30, "the list of data/.checks/code/evaluate has grown"
+    assert not [file for file in files if file.startswith("models/")]

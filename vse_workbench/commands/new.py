@@ -79,7 +79,7 @@ def _new_entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], 
         if rows != 1:
             raise WorkbenchError(
                 f"--like {like!r}: it has not one row with a plain name",
-                "copy average_precision or precision_at_r",
+                "copy average_precision",
             )
     path = registry.folder.relative_to(ROOT) / f"{name}.py"
     return {path.as_posix(): text}, use.format(name)

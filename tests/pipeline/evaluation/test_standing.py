@@ -1,12 +1,25 @@
 """Who leads: the same figures as `vse compare` gives, in a sentence and beside each row."""
 
+from itertools import combinations
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from report_world import made_scores, put_model, results_of
 
 from pipeline.evaluation.comparison import groups_of
 from pipeline.evaluation.paired import RESAMPLES, Difference, paired_differences
 from pipeline.evaluation.rank_file import read_query_ranks
-from pipeline.evaluation.standing import behind_first, report, verdict
+from pipeline.evaluation.standing import (
+    behind_first,
+    chance_of,
+    holm_of_pairs,
+    leaders,
+    leaders_text,
+    report,
+    verdict,
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +57,65 @@ def test_the_markdown_is_narrow_and_says_how_far_each_row_is_behind(results):
     behind = behind_first(results)
     lines = report(results, behind, "shapes", "max_margin").splitlines()
     assert lines[0] == "# Comparison of models"
-    assert lines[2] == f"{verdict(results, behind)}."
+    assert lines[2] == f"{verdict(results, behind)}. {leaders_text(results, behind)}."
     rows = {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
     assert max(map(len, rows.values())) <= 120
     assert rows["near"].split("|")[-2].strip() == behind["near"].amount
+    assert "All others can be told from first (Holm's correction, 3 pairs, 95 %)" in lines[2]
     assert rows["first"].split("|")[-2].strip() == ""
     assert list(rows)[:5] == ["model", "first", "near", "far", "chance"]
+
+
+def test_rows_that_cannot_be_told_from_the_first_are_marked_and_named(tmp_path):
+    """One model twice under two names, one that differs by a few queries, one without a signal."""
+    signals = (("twice", 0.4, 0), ("first", 0.4, 0), ("similar", 0.4, 1), ("far", 0.0, 0))
+    for name, signal, seed in signals:
+        put_model(tmp_path, name, made_scores(signal, seed=seed))
+    results = results_of(tmp_path, *(name for name, _, _ in signals))
+    behind = behind_first(results)
+    group = leaders(groups_of(results)[0], behind)
+    best, *others = (row.label for row in groups_of(results)[0])
+    assert group == [best, *others[:2]]
+    assert "far" not in group
+    same = "twice" if best == "first" else "first"
+    if same in behind:
+        assert behind[same].tied is (same in group)
+    said = f"Cannot be told from {best}: {', '.join(others[:2])} (Holm's correction, 6 pairs, 95 %)"
+    assert leaders_text(results, behind) == said
+    lines = report(results, behind, "shapes", "max_margin").splitlines()
+    cells = {
+        line.split("|")[1].strip(): line.split("|")[-2].strip() for line in lines if "|" in line
+    }
+    assert [cells[label].endswith("=") for label in (best, *others)] == [False, True, True, False]
+
+
+def test_an_interval_that_misses_zero_may_not_hold_among_all_pairs(results):
+    behind = {"near": Difference("rsum", 50, 52.5, 0.04, 5, p=0.09, tied=True)}
+    assert verdict(results, behind).endswith("this pair alone, not among all pairs of the table")
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=15))
+def test_holms_correction_by_its_definition(values):
+    """Step by step, from the smallest p: told while p times those that are left is small."""
+    rows = next(n for n in range(2, 8) if n * (n - 1) // 2 >= len(values))
+    pairs = list(combinations(range(rows), 2))
+    alone = dict(zip(pairs, [*values, *[1.0] * (len(pairs) - len(values))], strict=True))
+    corrected = holm_of_pairs(rows, lambda one, other: alone[(one, other)])
+    for level in (0.01, 0.05, 0.5):
+        told = set()
+        left = sorted(alone, key=alone.get)
+        while left and min(1.0, alone[left[0]] * len(left)) <= level:
+            told.add(left.pop(0))
+        assert {pair for pair in pairs if corrected[pair] <= level} == told
+
+
+@given(st.lists(st.floats(-5, 5), min_size=9, max_size=60))
+def test_p_is_that_of_the_percentile_interval(gaps):
+    """At a confidence of 1 - p or more the interval of the draws holds zero, or ends at it."""
+    draws = np.array(gaps).round(9)
+    p = chance_of(draws)
+    assert 2 / (len(gaps) + 1) <= p <= 1
+    beyond = min((draws <= 0).mean(), (draws >= 0).mean())
+    assert p >= min(1.0, 2 * beyond)
+    assert p <= 2 * beyond + 2 / (len(gaps) + 1)
+    assert chance_of(-draws) == p

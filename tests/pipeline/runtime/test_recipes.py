@@ -6,6 +6,7 @@ from commands import refusal
 from corpora import ROOT
 from dvc.utils.hydra import apply_overrides
 
+from pipeline.evaluation.paper_rows import PublishedConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import LOCALISING, stage_items
 from pipeline.runtime.recipes import (
@@ -67,13 +68,19 @@ def alone(paths):
     return found
 
 
+def flat(values):
+    """All values by their dotted keys; rows of papers, of which there may be none, are one."""
+    rows = {key: value for key, value in values.items() if key == "published"}
+    return dict(leaves({key: values[key] for key in values.keys() - rows})) | rows
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipe_changes_its_values_and_nothing_else(name, alone, paths):
     recipe = with_paths(READ[name].settings, paths)
     text, lines = alone[name]
     assert comments(text) == comments((ROOT / "params.yaml").read_text())
-    before, after = dict(leaves(DEFAULT_VALUES)), dict(leaves(plain_yaml(text, "")))
-    assert after == before | dict(leaves(recipe))
+    before, after = flat(DEFAULT_VALUES), flat(plain_yaml(text, ""))
+    assert after == before | flat(recipe)
     differing = {key for key in after if before.get(key, ...) != after[key]}
     assert {line.split(":")[0] for line in lines} == differing
 
@@ -183,9 +190,9 @@ def test_a_recipe_of_a_paper_says_all_of_its_sections(name):
     models = {target.rpartition("@")[2] for target in READ[name].targets}
     sections = {"loss", "dataset", "corpus", "vocabulary", "ranking", "training", *models}
     assert settings.keys() >= sections
-    every = dict(leaves({section: DEFAULT_VALUES[section] for section in settings}))
+    every = flat({section: DEFAULT_VALUES[section] for section in settings})
     own = {f"training.{key}" for model in models for key in settings[model].get("training", ())}
-    left_out = every.keys() - dict(leaves(settings)).keys() - own
+    left_out = every.keys() - flat(settings).keys() - own
     assert {key for key in left_out if not NOT_SAID.match(key)} == set()
 
 
@@ -228,6 +235,12 @@ SCAN = {"loss": "max_margin", "regions.source": "scan_npy", "regions.boxes": 36}
 SCAN |= under("scan", dim=1024, word_dim=300, direction="t2i", pooling="mean", temperature=9)
 SCAN |= under("scan", position_gate=False, margin=0.2)
 SCAN |= {"scan.training.batch_size": 128, "training.clip": 2}
+# the average of t-i AVG and i-t LSE, both trained by dp_rnn without its own parts
+BOTH = {"loss": "max_margin", "regions.source": "scan_npy", "regions.boxes": 36}
+BOTH |= under("dp_rnn", dim=1024, word_dim=300, orientation="both", matching="scan", vectors="unit")
+BOTH |= under("dp_rnn", pooling="mean_lse", recurrent=False, position_gate=False, margin=0.2)
+BOTH |= under("dp_rnn", temperature_words=9, temperature_objects=4)
+BOTH |= {"dp_rnn.training.batch_size": 128, "training.clip": 2}
 # Chen et al. 2021; the authors' code
 INFINITY = {"loss": "max_margin", "regions.source": "scan_npy", "regions.boxes": 36}
 INFINITY |= under("vse_infinity", dim=1024, margin=0.2, image_mlp=True, drop_regions=0.2)
@@ -260,7 +273,18 @@ PAPERS = {
     "two_branch_2016_mscoco_mean_vector": TWO_BRANCH | NARROW,
     "scan_2018_flickr30k": SCAN | FLICKR | under("scan.training", lr=0.0002, lr_step=15, epochs=30),
     "scan_2018_mscoco": SCAN | COCO | under("scan.training", lr=0.0005, lr_step=10, epochs=20),
+    "scan_2018_flickr30k_average": BOTH
+    | FLICKR
+    | under(
+        "dp_rnn", lse=5, training__lr=2e-4, training__lr_step=15, training__epochs__matching=30
+    ),
+    "scan_2018_mscoco_average": BOTH
+    | COCO
+    | under(
+        "dp_rnn", lse=20, training__lr=5e-4, training__lr_step=10, training__epochs__matching=20
+    ),
     "vse_infinity_2021_flickr30k": INFINITY | FLICKR,
+    "vse_infinity_2021_mscoco": INFINITY | COCO,
     "dp_rnn_2020_flickr30k": DP_RNN | FLICKR | under("dp_rnn", beta_objects=0.3, training__lr=2e-4),
     "dp_rnn_2020_mscoco": DP_RNN | COCO | under("dp_rnn", beta_objects=0, training__lr=5e-4),
     "dual_path_2020_flickr30k": DUAL | FLICKR | SHORT,
@@ -282,6 +306,9 @@ def test_parts_of_recipes_that_are_lists_or_depend_on_each_other():
         settings = READ[name].settings
         if name.startswith("two_branch"):
             assert list(settings["two_branch"]["weights"].values()) == [1, 2, 0, 0.2]
+        if name.endswith("_average"):
+            epochs = settings["dp_rnn"]["training"]["epochs"]
+            assert epochs["recurrent"] == epochs["all"] == 0
         if name.startswith("dp_rnn"):
             # as many of 1,014 or 5,000 validation images choose the epoch as rank the test images
             shortlist = settings["dp_rnn"]["validation_shortlist"]
@@ -292,6 +319,48 @@ def test_parts_of_recipes_that_are_lists_or_depend_on_each_other():
             assert list(second["weights"].values()) == [1, 1, 1]
             assert set(second["train"]) - set(first["train"]) == {"image_cnn"}
             assert first["lr"] == 0.001
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_second_line_says_what_a_run_costs(name):
+    line = (FOLDER / f"{name}.yaml").read_text().splitlines()[1]
+    assert line.startswith("# ")
+    for word in ("images", "hours", "memory", "card"):
+        assert word in line, word
+
+
+# of the text files of the papers, and of the README of the authors' code (branch bigru)
+R1 = {
+    "vse_2019_flickr30k": (34.1, 25.1),
+    "vse_2019_mscoco": (57.8, 43.9),
+    "two_branch_2016_flickr30k": (40.3, 29.7),
+    "two_branch_2016_flickr30k_tfidf": (40.1, 28.1),
+    "two_branch_2016_flickr30k_mean_vector": (35.7, 25.1),
+    "two_branch_2016_mscoco": (50.1, 39.6),
+    "two_branch_2016_mscoco_tfidf": (46.7, 36.2),
+    "two_branch_2016_mscoco_mean_vector": (40.7, 33.5),
+    "scan_2018_flickr30k": (67.4, 48.6),
+    "scan_2018_flickr30k_average": (67.4, 48.6),
+    "scan_2018_mscoco": (72.7, 58.8),
+    "scan_2018_mscoco_average": (72.7, 58.8),
+    "vse_infinity_2021_flickr30k": (76.5, 56.4),
+    "vse_infinity_2021_mscoco": (78.5, 61.7),
+    "dp_rnn_2020_flickr30k": (70.2, 55.5),
+    "dp_rnn_2020_mscoco": (75.3, 62.5),
+    "dual_path_2020_flickr30k": (53.9, 39.2),
+    "dual_path_2020_mscoco": (65.6, 47.1),
+    "dual_path_2020_cuhk_pedes": (None, 44.4),
+}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_recipe_of_a_paper_has_its_figures(name):
+    row = PublishedConfig(**READ[name].settings["published"][0])
+    figures = row.figures()
+    assert (figures.get(("i2t", "r1")), figures[("t2i", "r1")]) == R1[name]
+    assert READ[name].targets[0] == f"evaluate@{row.model}"
+    folds = READ[name].settings["evaluation"]["folds"]
+    assert row.split in ({1: "flickr30k", 5: "mscoco_1k"}[folds], "other", "cuhk_pedes")
 
 
 def test_unknown_recipe_lists_those_there_are():

@@ -113,6 +113,45 @@ def test_two_settings_over_seeds(project):
     assert rows(output)["rsum"][4:6] == [f"{found['s']:.1f}", f"{found['q']:.1f}"]
 
 
+def test_more_than_two_runs(project):
+    """By falling rsum, with the group that cannot be told from the first."""
+    put_model(project / "other", "cca", made_scores(STRONG, seed=0))
+    names = RANKS[0], RANKS[1], "other/ranks/cca.h5"
+    output = compare(project, *names)
+    lines = output.splitlines()
+    assert lines[:3] == [
+        f"{letter}: {name}, naive" for letter, name in zip("ABC", names, strict=True)
+    ]
+    assert [line for line in rows(output) if line in "ABC" and line] == ["B", "C", "A"]
+    assert rows(output)["C"][-2:] == ["0.0 [0.0, 0.0] =", "1.000"]
+    assert lines[-1] == "Cannot be told from B: C (Holm's correction, 3 pairs, 95 %)."
+    found = json.loads(compare(project, *names, "--json"))
+    assert found["conclusion"] == lines[-1]
+    assert [run["run"] for run in found["runs"]] == ["B", "C", "A"]
+    assert [run["name"] for run in found["runs"]] == [names[1], names[2], names[0]]
+    assert found["runs"][0]["behind_first"] is None
+    assert found["runs"][1]["behind_first"]["tied"] is True
+    error = fail(main, project, *names, "--criterion-b", "csls")
+    assert error.startswith("error: --criterion-b with 3 runs: B is one of two alone")
+
+
+@pytest.mark.parametrize(("names", "found"), [((), "none"), ((RANKS[0],), f"1: {RANKS[0]}")])
+def test_fewer_than_two_runs(runs, names, found):
+    assert fail(main, runs, *names).startswith(f"error: runs are given: {found}\nname from 2 to 26")
+
+
+def test_published_rows_of_params_stand_below(project):
+    row = {"model": "vse", "paper": "P", "table": "t", "row": "r", "split": "flickr8k"}
+    change_params(project, published=[row | {"t2i": {"r1": 40.0}}])
+    output = compare(project, *RANKS)
+    assert "B, published figures:" in output
+    assert "A, published figures:" not in output
+    assert output.splitlines()[-1] == (
+        "- Not compared, vse: P, t, r (t2i R@1 40): of another split, Flickr8k; measured was none "
+        "that is known."
+    )
+
+
 def test_criteria_of_one_or_both_runs(runs):
     metrics = json.loads((runs / "metrics/vse.json").read_text())
     for options, criteria in (
