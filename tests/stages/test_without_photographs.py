@@ -228,6 +228,7 @@ def test_annotations_beside_a_file_of_vectors_are_a_corpus(tmp_path):
     assert f"-S image_features.file.path={raw / 'vectors.npz'}" in said
     vectors_file = {"source": "file", "file__path": "raw/vectors.npz"}
     write_params(tmp_path, **own, **{f"image_features__{k}": v for k, v in vectors_file.items()})
+    (tmp_path / "detector.safetensors").write_bytes(b"")
     files = options(**TABLES, **DETECTOR, **NETWORK, output="image.h5")
     succeed(extract_image_features.main, tmp_path, *files)
     found = ImageVectors(tmp_path / "image.h5", True).file.read(range(12))
