@@ -12,7 +12,6 @@ from models.phrases.proposals import (
     extract_boxes,
     proposal_datasets,
 )
-from pipeline.corpus.loading import require_files
 from pipeline.corpus.tables import SPLITS, load_images
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
 from pipeline.phrases.absent import write_absent
@@ -40,7 +39,6 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         write_absent(output)
         return write_absent(truth)
     table = table[table["image_id"].isin(tables.phrases["image_id"])].reset_index(drop=True)
-    require_files(table, f"phrases.source: {settings.source}", "set phrases.source: none")
     ids = table["image_id"].tolist()
     device = setup_runtime(params.runtime)
     maker = describer(settings.features, detector, device)

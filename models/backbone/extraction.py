@@ -47,10 +47,9 @@ from pipeline.corpus.loading import (
     ImageFiles,
     Rows,
     decode_ahead,
-    require_files,
     whole_batches,
 )
-from pipeline.corpus.tables import images_digest
+from pipeline.corpus.tables import images_digest, require_files
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
 from pipeline.features.layout import Array, Attributes, Datasets, cast_finite
 from pipeline.features.shards import FeatureJob

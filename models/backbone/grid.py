@@ -29,7 +29,8 @@ from models.backbone.network import (
 from models.backbone.params import provenance
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.weights import classifier_with_weights, load_detector_body
-from pipeline.corpus.loading import Rows, require_files
+from pipeline.corpus.loading import Rows
+from pipeline.corpus.tables import require_files
 from pipeline.features.layout import Array
 from pipeline.features.regions.file import ImageRegions, described, pad_regions, region_datasets
 from pipeline.features.regions.params import RegionsConfig

@@ -20,7 +20,7 @@ from models.backbone.network import weights_digest
 from models.backbone.preprocessing import PictureBatch
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
-from pipeline.corpus.loading import require_files
+from pipeline.corpus.tables import require_files
 from pipeline.features.layout import Array
 from pipeline.features.regions.file import ImageRegions, described, pad_regions, region_datasets
 from pipeline.features.regions.params import RegionsConfig

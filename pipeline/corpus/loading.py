@@ -20,26 +20,6 @@ Rows = npt.NDArray[np.int64]
 SHOWN = 5  # problems of a batch that are spelt out
 
 
-def require_files(images: pd.DataFrame, setting: str, way_out: str) -> None:
-    """Refuse images without files where pixels are needed.
-
-    Args:
-        images: rows with image_id and path, which is empty where there are features alone.
-        setting: of params.yaml, that needs the pixels; the message names it.
-        way_out: what to set instead.
-
-    Raises:
-        WorkbenchError: images without files, of a dataset without photographs.
-    """
-    without = images["image_id"][images["path"] == ""]
-    if len(without):
-        raise WorkbenchError(
-            f"{setting} needs photographs, and the corpus has none of {len(without):,} images, "
-            f"such as {without.iloc[0]}: it was read from features and captions",
-            way_out,
-        )
-
-
 class ImageFiles:
     """Images of a corpus by row number, each checked to be the one that the corpus was made from.
 

@@ -21,6 +21,7 @@ from stages import (
     extract_image_features,
     extract_region_features,
     prepare_corpus,
+    prepare_phrases,
     record_attention,
     score,
     train,
@@ -176,6 +177,33 @@ NEEDS_PIXELS = {
         "error: regions.source: grid needs photographs",
         "set regions.source to scan_npy, tsv or butd_h5",
     ),
+    "phrases": (
+        prepare_phrases.main,
+        options(**TABLES, output="phrases"),
+        {"phrases__source": "flickr30k_entities"},
+        "error: phrases.source: flickr30k_entities needs photographs",
+        "set phrases.source: none",
+    ),
+    "params": (
+        prepare_corpus.main,
+        options(output="other"),
+        {
+            "dataset": "precomp",
+            "image_features__source": "network",
+            "image_features__file__path": None,
+            "regions__source": "detector",
+            "regions__path": None,
+        },
+        "image_features.source = 'network': the dataset 'precomp' has no photographs",
+        "set it to file, or regions.source to scan_npy, tsv or butd_h5",
+    ),
+    "fine-tuning": (
+        prepare_corpus.main,
+        options(output="other"),
+        {"dataset": "precomp", "two_branch__fine_tuning__epochs": 1},
+        "two_branch.fine_tuning.epochs = 1: the dataset 'precomp' has no photographs to tune on",
+        "0: none",
+    ),
 }
 
 
@@ -199,9 +227,11 @@ def test_look_says_it(world):
     assert "not there" not in said
     place = folder / "f8k_precomp"
     assert f"-S image_features.source=file -S image_features.file.path={place}" in said
+    assert "the models of these features: dvc repro evaluate@vse" in said
     said = run_command(look.main, "regions", folder=folder).stdout
     assert "4 regions of 16 numbers" in said
     assert f"-S regions.source=scan_npy -S regions.path={folder / 'regions'}" in said
+    assert "the models of these features: dvc repro evaluate@scan" in said
 
 
 def test_annotations_beside_a_file_of_vectors_are_a_corpus(tmp_path):

@@ -46,6 +46,9 @@ def main(folder: Path, dataset: str, annotations: str | None, images: str | None
     settings = (f"raw={folder.absolute()}", *source.settings)
     options_of_recipe = " ".join(f"-S {shlex.quote(setting)}" for setting in settings)
     click.echo(f"to read it: vse recipe photographs {options_of_recipe}")
+    if not source.has_files:
+        model = "scan" if settings[-1].startswith("regions.") else "vse"
+        click.echo(f"then, by name, the models of these features: dvc repro evaluate@{model}")
 
 
 def source_lines(source: Source) -> list[str]:
