@@ -255,6 +255,7 @@ def test_images_without_files_are_shown_by_their_ids(folder):
     result = run_command(main, "w1 w2", "--model", "vse", "--top", 3, "--html", "out.html")
     names = [name for name, _ in listed(result)]
     assert len(names) == 3
+    assert "out.html: 3 results\n" in result.stderr
     written = (folder / "out.html").read_text()
     assert all(name in written for name in names)
     assert "<img" not in written
