@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # for annotations alone: their libraries take seconds to load
     from models.base import Run
     from pipeline.features.origin import Origin
 
+MADE_OF_PIXELS = ("detector", "grid")  # values of regions.source
 NAMED = ("average_scores", "external", "rerank")  # their keys are names that the user chose
 # What a value must be, by pydantic's name for the error of another type.
 TYPES = {
@@ -117,6 +118,7 @@ class CommonParams(Section):
         yield from self._word_widths()
         yield from self._warm_ups_leave_epochs()
         yield from self._detector_and_what_it_serves()
+        yield from self._what_needs_photographs()
         yield from self._names_of_score_files()
         yield from self._published_figures()
         pool = self.phrases.features.network.pool
@@ -179,6 +181,19 @@ class CommonParams(Section):
                     text = f"with {len(held)} lists in detector.anchors the detector holds "
                     text += f"{', '.join(held)}; cut there, or give it more lists"
                     yield wrong_value(f"{key}.layers", network.layers, text)
+
+    def _what_needs_photographs(self) -> Iterator[InitErrorDetails]:
+        if READERS.constant(self.dataset, "PHOTOGRAPHS", True):
+            return
+        if self.image_features.source == "network" and self.regions.source in MADE_OF_PIXELS:
+            text = f"the dataset {self.dataset!r} has no photographs; set it to file, or "
+            text += "regions.source to scan_npy, tsv or butd_h5, with the path of the features"
+            yield wrong_value("image_features.source", "network", text)
+        for name, section in self:
+            tuning = getattr(section, "fine_tuning", None)
+            if tuning is not None and tuning.epochs:
+                text = f"the dataset {self.dataset!r} has no photographs to tune on; 0: none"
+                yield wrong_value(f"{name}.fine_tuning.epochs", tuning.epochs, text)
 
     def _names_of_score_files(self) -> Iterator[InitErrorDetails]:
         owners: dict[str, str] = {}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pipeline.corpus.dataset.source import Options
-from pipeline.corpus.tables import SPLITS, load_captions, load_images
+from pipeline.corpus.tables import SPLITS, load_captions, load_images, require_files
 from pipeline.phrases.read import read_phrases
 from pipeline.runtime.process import say
 from stages.common import command, paths
@@ -19,12 +19,15 @@ def main(raw: Path | None, images: Path, captions: Path, output: Path) -> None:
     tables to OUTPUT."""
     params = load_params(models=[])
     folder = Path(params.raw) if raw is None else raw
+    table = load_images(images)
+    if params.phrases.source == "flickr30k_entities":
+        require_files(table, "phrases.source: flickr30k_entities", "set phrases.source: none")
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
     tables = read_phrases(
         params.phrases,
         params.dataset,
         folder,
-        load_images(images),
+        table,
         load_captions(captions),
         options,
     )

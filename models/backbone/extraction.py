@@ -43,8 +43,13 @@ from models.backbone.preprocessing import (
 )
 from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.images import check_aspect
-from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batches
-from pipeline.corpus.tables import images_digest
+from pipeline.corpus.loading import (
+    ImageFiles,
+    Rows,
+    decode_ahead,
+    whole_batches,
+)
+from pipeline.corpus.tables import images_digest, require_files
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
 from pipeline.features.layout import Array, Attributes, Datasets, cast_finite
 from pipeline.features.shards import FeatureJob
@@ -80,8 +85,14 @@ def network_job(
         A file with a row of D float16 numbers per image, which is not written yet.
 
     Raises:
-        WorkbenchError: a network, layers or weights that cannot be used.
+        WorkbenchError: images without files; a network, layers or weights that cannot be used.
     """
+    require_files(
+        images,
+        "image_features.source: network",
+        "set image_features.source: file, and image_features.file.path to the vectors; models of "
+        "regions do without them: dvc repro evaluate@scan",
+    )
     image_network = build_network(settings, detector)
     attributes: dict[str, str | int | float] = {
         "model": settings.model,

@@ -30,9 +30,11 @@ from models.backbone.params import provenance
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.loading import Rows
+from pipeline.corpus.tables import require_files
 from pipeline.features.layout import Array
 from pipeline.features.regions.file import ImageRegions, described, pad_regions, region_datasets
 from pipeline.features.regions.params import RegionsConfig
+from pipeline.features.regions.source import OTHER_REGIONS
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import RuntimeConfig
@@ -61,8 +63,10 @@ def grid_job(
         written yet.
 
     Raises:
-        WorkbenchError: a network, layers, weights or a grid that cannot be used.
+        WorkbenchError: images without files; a network, layers, weights or a grid that cannot be
+            used.
     """
+    require_files(images, "regions.source: grid", OTHER_REGIONS)
     network = build_grid(settings, detector)
     backbone = network.backbone
     assert isinstance(backbone, GridBackbone)

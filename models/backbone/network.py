@@ -414,8 +414,8 @@ def read_network(path: Path) -> ImageNetwork:
         raise WorkbenchError(
             f"{path}: the image features come from a file (image_features.source: file): there is "
             "no network here that makes them from an image",
-            "search with a text; for a query image, dual_path or two_branch.fine_tuning, set "
-            "image_features.source: network and run: dvc repro",
+            "search with a text; a query image, dual_path and two_branch.fine_tuning need the "
+            "network, which needs photographs: image_features.source: network, and dvc repro",
         )
     try:
         recorded = dict(entry["settings"])

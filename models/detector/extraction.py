@@ -20,9 +20,11 @@ from models.backbone.network import weights_digest
 from models.backbone.preprocessing import PictureBatch
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
+from pipeline.corpus.tables import require_files
 from pipeline.features.layout import Array
 from pipeline.features.regions.file import ImageRegions, described, pad_regions, region_datasets
 from pipeline.features.regions.params import RegionsConfig
+from pipeline.features.regions.source import OTHER_REGIONS
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.repeatable import pick_device
@@ -52,8 +54,9 @@ def detector_job(
         A file with a row of regions per image, which is not written yet.
 
     Raises:
-        WorkbenchError: the file is missing, damaged or of another kind.
+        WorkbenchError: images without files; the file is missing, damaged or of another kind.
     """
+    require_files(images, "regions.source: detector", OTHER_REGIONS)
     if path is None:
         raise WorkbenchError("regions.source = detector needs the option --detector")
     network: Any = load_detector(path)[0]

@@ -66,6 +66,27 @@ class CheckedImage:
     reason: str = ""  # empty for a usable image
 
 
+def file_of_image(image_id: str, path: str) -> str:
+    """The file of an image of the corpus.
+
+    Args:
+        image_id: of the image.
+        path: its path in images.parquet, empty for an image of which there are features alone.
+
+    Returns:
+        The path.
+
+    Raises:
+        WorkbenchError: it is empty.
+    """
+    if not path:
+        raise WorkbenchError(
+            f"image {image_id}: the corpus has no photograph of it, only features",
+            "set raw in params.yaml to a folder with the photographs",
+        )
+    return path
+
+
 def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
     """Decode an image file to 8-bit RGB, upright after its EXIF orientation.
 

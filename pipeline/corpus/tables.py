@@ -139,6 +139,26 @@ def in_split(table: pd.DataFrame, split: str) -> pd.DataFrame:
     return rows
 
 
+def require_files(images: pd.DataFrame, setting: str, way_out: str) -> None:
+    """Refuse images without files where pixels are needed.
+
+    Args:
+        images: rows with image_id and path, which is empty where there are features alone.
+        setting: of params.yaml, that needs the pixels; the message names it.
+        way_out: what to set instead.
+
+    Raises:
+        WorkbenchError: images without files, of a dataset without photographs.
+    """
+    without = images["image_id"][images["path"] == ""]
+    if len(without):
+        raise WorkbenchError(
+            f"{setting} needs photographs, and the corpus has none of {len(without):,} images, "
+            f"such as {without.iloc[0]}: it was read from features and captions",
+            way_out,
+        )
+
+
 def images_digest(images: pd.DataFrame) -> str:
     """SHA-256 hex over image_id and content digest of every image, in row order."""
     digest = hashlib.sha256()

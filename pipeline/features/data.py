@@ -156,7 +156,8 @@ def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
     """
     first = boxes[..., :2]
     second = boxes[..., 2:]
-    return torch.cat([second - first, (first + second) / 2], -1) / sizes.repeat(1, 2)[:, None]
+    sides = sizes.clamp(min=1)  # 0 of an image without a file
+    return torch.cat([second - first, (first + second) / 2], -1) / sides.repeat(1, 2)[:, None]
 
 
 def moments(vectors: Callable[[np.ndarray], Tensor], count: int, block: int) -> Moments:

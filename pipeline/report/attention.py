@@ -41,7 +41,7 @@ def attention_figures(
         shelf: the corpus.
 
     Returns:
-        A figure for each pair, as of `attention_figure`.
+        A figure for each pair whose image has a file, as of `attention_figure`.
 
     Raises:
         WorkbenchError: other weights made the file, or the corpus lacks one of its ids.
@@ -49,6 +49,7 @@ def attention_figures(
     if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
         raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
     pairs = shown_pairs(read_attention(path))
+    pairs = [pair for pair in pairs if shelf.paths.get(pair.attention.image_id) != ""]
     ids = [(pair.attention.image_id, pair.attention.caption_id) for pair in pairs]
     shelf.check(path, [image for image, _ in ids], [caption for _, caption in ids])
     return [

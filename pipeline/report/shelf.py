@@ -59,7 +59,10 @@ class CorpusLookup:
             raise WorkbenchError(f"{path}: {listing(lost, 5)} not in the corpus", REMEDY)
 
     def image(self, image_id: str) -> Entry:
-        """An image with its thumbnail; WorkbenchError naming the file when it is not readable."""
+        """An image with its thumbnail, or its id in words where it has no file; WorkbenchError
+        naming a file that is not readable."""
+        if not self.paths[image_id]:
+            return Entry(image_id, text=f"image {image_id}")
         return Entry(image_id, picture=self._picture(image_id))
 
     def caption(self, caption_id: str) -> Entry:

@@ -89,6 +89,11 @@ def decode_text(data: bytes) -> str:
 def read_text(path: Path) -> str:
     """A file as text (`decode_text`). WorkbenchError for what is no text or only stands for it, as
     a pointer of git-lfs does, and with the line where it is neither encoding."""
+    if path.is_symlink() and not path.exists():
+        raise WorkbenchError(
+            f"{path}: a link to a file that is not there",
+            "copy or download that file, or make the link anew",
+        )
     data = path.read_bytes()
     kind = kind_of_bytes(data[:HEAD])
     if kind is not None and kind.key in STAND_INS:

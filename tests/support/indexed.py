@@ -14,6 +14,7 @@ from tiny_inputs import WORDS, write_params, write_vocabulary
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.registry import load_model
+from pipeline.corpus.tables import IMAGES, load_images, write_table
 from pipeline.features.checkpoint import Description, write_checkpoint
 from pipeline.features.data import Inputs
 from pipeline.features.feature_file import FeatureFile, write_features
@@ -152,3 +153,9 @@ def draw_weights(model, seed=0, **changed):
         val_rsum=2.0 if model == "scan" else 1.0,  # the best of them
     )
     write_checkpoint(files["checkpoint"], state, description)
+
+
+def lose_photographs():
+    """The corpus as one of features alone: no image has a file."""
+    path = files_of("vse")["images"]
+    write_table(path, load_images(path).assign(path=""), IMAGES)

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from models.attention.pictures import open_attention
+from pipeline.corpus.images import file_of_image
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.features.checkpoint import read_checkpoint
 from pipeline.features.data import Inputs
@@ -40,5 +41,5 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
     pair = reader(image_id or reader.image_of(caption_id), caption_id)
     path = load_images(inputs.images).set_index("image_id")["path"][pair.image_id]
     text = load_captions(inputs.captions).set_index("caption_id")["text"][caption_id]
-    write_png(draw_attention(pair, path, text), output)
+    write_png(draw_attention(pair, file_of_image(pair.image_id, path), text), output)
     say(f"{output}: {name}, image {pair.image_id}, caption {caption_id}")

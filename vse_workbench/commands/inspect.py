@@ -99,6 +99,7 @@ def draw_image(path: Path, name: str, picture: Path) -> None:
     Raises:
         WorkbenchError: regions without boxes, or of another corpus.
     """
+    from pipeline.corpus.images import file_of_image
     from pipeline.corpus.tables import load_images  # these take a second to load
     from pipeline.features.data import ImageRegions
     from pipeline.features.regions.boxes import has_boxes
@@ -114,5 +115,5 @@ def draw_image(path: Path, name: str, picture: Path) -> None:
     image = load_images(images).set_index("image_id")["path"].get(name)
     if image is None:
         raise WorkbenchError(f"{name}: not in {images}, which is of another corpus")
-    write_png(draw_regions(file, name, image), picture)
+    write_png(draw_regions(file, name, file_of_image(name, image)), picture)
     click.echo(f"{picture}: {printable(name)} with its regions")

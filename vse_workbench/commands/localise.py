@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from models.phrases.queries import localise
-from pipeline.corpus.images import open_rgb
+from pipeline.corpus.images import file_of_image, open_rgb
 from pipeline.corpus.tables import load_images
 from pipeline.report.phrases import COLOURS, draw_boxes
 from pipeline.report.pictures import check_png, write_png
@@ -45,7 +45,7 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     files |= stage_paths("extract_proposals", ("images", "detector"))
     files |= stage_paths("encode_phrases", ("encoder",))
     table = load_images(files.pop("images")).set_index("image_id")
-    path = Path(table["path"].get(image, image))
+    path = Path(file_of_image(image, table["path"][image]) if image in table.index else image)
     if not path.is_file():
         reason = absent(image, "neither an image of the corpus nor a file")
         raise WorkbenchError(f"--image {image}: {reason}")

@@ -43,7 +43,12 @@ def main(folder: Path, dataset: str, annotations: str | None, images: str | None
         source: Source = READERS.load(dataset)(folder, Path(nowhere) / "corpus", options)
     for line in source_lines(source):
         click.echo(line)
-    click.echo(f"to read it: vse recipe photographs -S {shlex.quote(f'raw={folder.absolute()}')}")
+    settings = (f"raw={folder.absolute()}", *source.settings)
+    options_of_recipe = " ".join(f"-S {shlex.quote(setting)}" for setting in settings)
+    click.echo(f"to read it: vse recipe photographs {options_of_recipe}")
+    if not source.has_files:
+        model = "scan" if settings[-1].startswith("regions.") else "vse"
+        click.echo(f"then, by name, the models of these features: dvc repro evaluate@{model}")
 
 
 def source_lines(source: Source) -> list[str]:
@@ -56,7 +61,7 @@ def source_lines(source: Source) -> list[str]:
     absent = [
         image
         for image in images["image_id"]
-        if "fault" not in images and not (source.root / image).exists()
+        if source.has_files and "fault" not in images and not (source.root / image).exists()
     ]
     if absent:
         lines.append(f"not there: {counted(len(absent), 'image')}: {listing(absent, 3)}")

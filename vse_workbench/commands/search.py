@@ -103,7 +103,8 @@ def main(
         write_text(
             html, results_page(title, picture, answer.hits, f"{answer.kind}s of {scope} by {name}")
         )
-        say(f"{html}: {len(answer.hits)} results with their images")
+        shown = " with their images" if any(hit.path for hit in answer.hits) else ""
+        say(f"{html}: {len(answer.hits)} results{shown}")
     seconds = time.perf_counter() - began
     say(f"{name}: {answer.searched:,} {answer.kind}s of {scope} searched in {seconds:.2f} s")
 

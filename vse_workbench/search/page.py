@@ -16,7 +16,7 @@ QUALITY = 85  # of JPEG
 
 
 def results_page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str) -> str:
-    """A page of hits without scripts, its pictures inside.
+    """A page of hits without scripts, its pictures inside; of images without files their ids alone.
 
     Args:
         query: the text, or the name of the image file searched with.
@@ -35,7 +35,9 @@ def results_page(query: str, image: Image.Image | None, hits: Sequence[Hit], abo
         lstrip_blocks=True,
     )
     different = dict.fromkeys(hit.path for hit in hits)  # captions may share an image
-    pictures = {path: thumbnail(open_rgb(path), THUMBNAIL, QUALITY) for path in different}
+    pictures = {
+        path: thumbnail(open_rgb(path), THUMBNAIL, QUALITY) if path else None for path in different
+    }
     return environment.get_template("search.html").render(
         query=query,
         picture=None if image is None else thumbnail(image, THUMBNAIL, QUALITY),

@@ -345,17 +345,21 @@ class SearchServer:
     def _path(self, image_id: str) -> str:
         if image_id not in self.paths:
             raise HTTPException(404, f"the corpus has no image {image_id[:100]!r}")
+        if not self.paths[image_id]:
+            raise HTTPException(404, f"the corpus has no photograph of image {image_id[:100]!r}")
         return str(self.paths[image_id])
 
     def _hit(
         self, hit: Hit, kind: str, model: str, text: str | None, split: str
     ) -> dict[str, object]:
-        """A result for a program: of its image an address, not the path on this machine."""
+        """A result for a program: of its image an address, not the path on this machine; None where
+        the image has no file."""
         result = as_dict(hit)
         del result["path"]
         image_id = hit.name if kind == "image" else self.described[hit.name]
-        result |= {"image_id": image_id, "image": f"/images?{urlencode({'id': image_id})}"}
-        if text is not None and model in self.pictures:
+        address = f"/images?{urlencode({'id': image_id})}" if hit.path else None
+        result |= {"image_id": image_id, "image": address}
+        if text is not None and model in self.pictures and hit.path:
             where = {"model": model, "text": text, "image": image_id, "split": split}
             result["attention"] = f"/attention?{urlencode(where)}"
         return result

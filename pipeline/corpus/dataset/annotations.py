@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.locate import locate_images
-from pipeline.corpus.dataset.source import Options, Source
+from pipeline.corpus.dataset.source import Options, Source, features_from
 from pipeline.corpus.dataset.splits import (
     equal_photographs,
     in_one_split,
@@ -132,7 +132,8 @@ def described_source(
         remarks: lines for the user about what the reader assumed or left out.
 
     Returns:
-        The source, its ids paths inside its root, its groups with equal photographs together.
+        The source, its ids paths inside its root, its groups with equal photographs together. Where
+        the folder has features and no photographs, its ids are the names, and no image has a file.
 
     Raises:
         WorkbenchError: images that cannot be found, or splits that cannot be drawn.
@@ -142,7 +143,7 @@ def described_source(
     own = {image: image for image in named}
     if groups is not None:
         own = {located.path(name): groups[name] for name in splits}
-    copies = equal_photographs(located.root, list(named))
+    copies = [] if located.vectors else equal_photographs(located.root, list(named))
     together, equal = joined_groups(own, in_one_split(copies, named))
     settled, drawn = settled_splits(named, options, together)
     images = pd.DataFrame(
@@ -164,6 +165,8 @@ def described_source(
         images=images,
         captions=captions,
         remarks=(*remarks, *located.remarks, *equal, *drawn),
+        has_files=not located.vectors,
+        settings=features_from(folder.root / located.vectors[0]) if located.vectors else (),
     )
 
 

@@ -53,6 +53,11 @@ class Folder:
         }
         return list(Folder(self.root, others))
 
+    @property
+    def photographs(self) -> int:
+        """How many files have names that end as those of images."""
+        return sum(map(len, self.files.values())) - len(self.others)
+
     def matching(self, *patterns: str, deepest: int = DEEPEST) -> list[str]:
         """Paths of files that are no images and whose name matches one of some globs.
 

@@ -18,6 +18,7 @@ from typing import NoReturn
 from pipeline.corpus.dataset.folder import Folder, depth, joined, list_folder, without_ending
 from pipeline.corpus.dataset.source import find_in_raw
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.section import VECTOR_FILES
 from pipeline.runtime.text import Problems, is_inside
 
 # Names that published datasets give the folder of their images; they only break ties.
@@ -33,6 +34,8 @@ IMAGE_FOLDERS = (
 # MS-COCO's names of 2014, COCO_val2014_000000000042.jpg, whose images the downloads of 2017 have as
 # 000000000042.jpg, divided in another way among the folders.
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
+# Endings of files that may hold features of images.
+VECTORS = tuple(ending for ending in VECTOR_FILES if ending != ".parquet")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -43,12 +46,13 @@ class Located:
 
     root: the folder that ids are paths in. moved: by the names of images whose file has another
     path in root, this path, with slashes; all other names are paths themselves, or of no file.
-    remarks: lines for the user.
+    remarks: lines for the user. vectors: files of features, where no image has a file.
     """
 
     root: Path
     moved: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    vectors: tuple[str, ...] = ()
 
     def path(self, name: str) -> str:
         """The path inside the root of an image, by its name in the annotations."""
@@ -94,6 +98,10 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
         remark = f"images: {most:,} of {len(names):,} are in {base / root}"
         is_usual = root in (*usual, "")
         return Located(base / root, remarks=() if is_usual else (remark,))
+    if not found and chosen is None and not folder.photographs:
+        vectors = folder.matching(*(f"*{ending}" for ending in VECTORS), deepest=1)
+        if vectors and _folder_beside(raw, names) is None:
+            return _without_files(folder, names, vectors)
     if not found:
         _raise_none_found(raw, base, names)
     _check_one_to_one(base, found)
@@ -302,16 +310,42 @@ def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:
     problems.raise_if_any("name the folder of the images with corpus.images in params.yaml")
 
 
-def _raise_none_found(raw: Path, base: Path, names: Sequence[str]) -> NoReturn:
-    """Say that no image is there, and where they lie if that is beside the folder."""
-    hint = "put the images there, or set raw to a folder that holds both annotations and images"
-    beside = raw.resolve().parent
+def _without_files(folder: Folder, names: Sequence[str], vectors: Sequence[str]) -> Located:
+    """Images of which there are features and no photographs: their names are their ids."""
+    plain = {name: _with_slashes(name) for name in names}
+    folders = (file.rpartition("/")[0] for file in vectors if file.endswith("_ims.npy"))  # VSE++'s
+    vectors = [*dict.fromkeys(f"{place}/" for place in folders), *vectors]
+    remark = (
+        f"images without files: no photographs below {folder.root}, but features: "
+        f"{listing(vectors, 3)}"
+    )
+    return Located(
+        folder.root,
+        {name: own for name, own in plain.items() if own != name},
+        remarks=(remark,),
+        vectors=tuple(vectors),
+    )
+
+
+def _folder_beside(raw: Path, names: Sequence[str]) -> Path | None:
+    """A folder beside the user's that holds one of the first images; None where none does."""
     with suppress(OSError):  # a folder that nobody named may be closed to this user
-        for place in sorted(beside.iterdir()):
+        for place in sorted(raw.resolve().parent.iterdir()):
             files = (place / _with_slashes(name) for name in names[:100])
             if place.is_dir() and any(file.is_file() for file in files):
-                hint = f"they are in {place}: set raw: {beside} in params.yaml"
-                break
+                return place
+    return None
+
+
+def _raise_none_found(raw: Path, base: Path, names: Sequence[str]) -> NoReturn:
+    """Say that no image is there, and where they lie if that is beside the folder."""
+    hint = (
+        "put the images there, or set raw to a folder that holds both annotations and images; for "
+        "images without photographs put a file of their features there, such as .npz or .h5"
+    )
+    place = _folder_beside(raw, names)
+    if place is not None:
+        hint = f"they are in {place}: set raw: {place.parent} in params.yaml"
     raise WorkbenchError(
         f"{base}: none of the {len(names):,} images of the annotations is there or in a folder "
         f"below it; the first is {names[0]!r}",

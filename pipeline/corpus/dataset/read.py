@@ -173,8 +173,12 @@ def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
     """
     check_ids(source)
     captions = with_tokens(source.captions)
-    files = [str(source.root / image_id) for image_id in source.images["image_id"]]
-    checked = _decoded(source, files, options)
+    files = [(source.root / image_id).as_posix() for image_id in source.images["image_id"]]
+    checked = [CheckedImage()] * len(files)
+    if source.has_files:
+        checked = _decoded(source, files, options)
+    else:
+        files = [""] * len(files)
     rejects = find_rejects(
         source.images, captions, checked=checked, max_words=options.corpus.max_words
     )
@@ -186,7 +190,7 @@ def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
     images = pd.DataFrame(
         {
             "image_id": source.images["image_id"],
-            "path": [Path(file).as_posix() for file in files],
+            "path": files,
             "split": source.images["split"],
             "group": source.images.get("group", source.images["image_id"]),
             "width": [result.width for result in checked],
@@ -343,6 +347,7 @@ def divided_photographs(images: pd.DataFrame) -> tuple[str, ...]:
     Returns:
         A remark, none where every photograph is in one split.
     """
+    images = images[images["sha256"] != ""]  # those without a file are nobody's copy
     splits = images.groupby("sha256")["split"].nunique()
     divided = images[images["sha256"].isin(splits.index[splits > 1])]
     if divided.empty:

@@ -19,7 +19,9 @@ from pipeline.corpus.dataset.locate import has_its_name, is_among
 from pipeline.corpus.dataset.source import Options, find_in_raw
 from pipeline.corpus.dataset.splits import split_in_path, without_split
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.text import decode_text
+from pipeline.runtime.first_bytes import explain
+from pipeline.runtime.process import say
+from pipeline.runtime.text import decode_text, read_json, read_text
 
 LOOKED_AT = 1 << 20  # bytes at the beginning of a file
 LONGEST_KEY = 256  # bytes of a key of JSON and of the blanks up to its list
@@ -38,7 +40,7 @@ class Found:
     the images are inside the files. has_splits: whether they say, or their names say, which images
     are for test. is_published: whether they have the names that the dataset's authors gave them.
     is_damaged: whether nothing but their names says what they are, so that reading says what is
-    wrong with them.
+    wrong with them. needs_images: False for files that are read without photographs.
     """
 
     files: tuple[str, ...]
@@ -46,6 +48,7 @@ class Found:
     has_splits: bool = False
     is_published: bool = False
     is_damaged: bool = False
+    needs_images: bool = True
 
     def __str__(self) -> str:
         return listing(self.files, 3)
@@ -54,25 +57,26 @@ class Found:
 Recogniser = Callable[[Folder], list[Found]]
 
 
-def quality(found: Found, stems: Set[str]) -> tuple[bool, bool, int, bool, bool, bool]:
+def quality(found: Found, stems: Set[str]) -> tuple[bool, int, int, bool, bool, bool]:
     """How good a find is, larger is better: what can be read comes first, then images that are
-    there, then what lies further up, then splits, then a published name, then images under their
-    own names: MS-COCO's of 2014 are there under other names, too, where those of 2017 are.
+    there, then files that need no images, then what lies further up, then splits, then a published
+    name, then images under their own names: MS-COCO's of 2014 are there under other names, too,
+    where those of 2017 are.
 
     Args:
         found: the find.
         stems: the names of all files there (`Folder.stems`).
 
     Returns:
-        A tuple that sorts finds: readable, images there, minus the depth of its deepest file,
-        splits, published, images under their own names.
+        A tuple that sorts finds: readable, 2 for images that are there and 1 where none are needed,
+        minus the depth of its deepest file, splits, published, images under their own names.
     """
     are_there = not found.names or any(is_among(name, stems) for name in found.names)
     deepest = max(depth(file.rpartition("/")[0]) for file in found.files)
     are_named = any(has_its_name(name, stems) for name in found.names)
     return (
         not found.is_damaged,
-        are_there,
+        (2 if are_there else 0) if found.needs_images else 1,
         -deepest,
         found.has_splits,
         found.is_published,
@@ -133,7 +137,59 @@ def annotation_files(
             f"{raw}: several annotation files: {listing(best)}",
             f"choose one with corpus.annotations in params.yaml, such as {best[0].files[0]}",
         )
+    if best[0].needs_images:  # of arrays and captions their reader says which lacks the other
+        check_files_left(folder, best[0].files)
     return best[0]
+
+
+def check_files_left(folder: Folder, read: Sequence[str]) -> None:
+    """Say which files are called like those that are read, but for their split, and are not known.
+
+    Without such a file a split would be drawn from the others, as if it had never been there.
+
+    Args:
+        folder: the files of the user's folder.
+        read: paths inside it, of the files that are read.
+
+    Raises:
+        WorkbenchError: such a file is damaged: empty, or neither text nor JSON as its name says.
+    """
+    names = {without_split(file) for file in read if split_in_path(file)}
+    endings = tuple({Path(file).suffix for file in read})
+    left = [
+        file
+        for file in folder.others
+        if file.endswith(endings) and file not in read and split_in_path(file)
+    ]
+    for file in left:
+        if without_split(file) in names:
+            fault = _damage(folder, file)
+            if fault is not None:
+                raise WorkbenchError(
+                    f"{fault.message}; it belongs to {read[0]}",
+                    fault.hint or "copy it again, or move it away if it does not belong there",
+                )
+            say(f"not read: {file}, which has no images with captions; {read[0]} has")
+
+
+def _damage(folder: Folder, file: str) -> WorkbenchError | None:
+    """What is wrong with a file of text or JSON as a whole; None for what begins as text, and for
+    any JSON."""
+    path = folder.root / file
+    if not path.is_file():
+        return WorkbenchError(f"{path}: a link that leads nowhere")
+    problem = explain(path)
+    if problem is not None:
+        return problem
+    try:
+        text = head(folder, file) or read_text(path)
+        if path.suffix.lower() == ".json" and text.strip():
+            read_json(path)
+    except WorkbenchError as error:
+        return error
+    if not text.strip("\0 \r\n\t"):
+        return WorkbenchError(f"{path}: nothing but blanks or zeros")
+    return None
 
 
 def few_files(folder: Folder, *patterns: str) -> list[str]:

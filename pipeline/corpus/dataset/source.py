@@ -37,7 +37,8 @@ class Source:
     text, and optionally tokens. boxes: image_id, x1, y1, x2, y2 in pixels, object, attributes; None
     when there are none. remarks: lines for the user about what was left out by option. positives:
     caption_id and image_id of further images that captions are of, some perhaps of images that the
-    source lacks; None for none.
+    source lacks; None for none. has_files: False where there are features and no photographs, so
+    that an image is its id alone. settings: those that read the features, as `key=value`.
     """
 
     root: Path
@@ -46,6 +47,8 @@ class Source:
     boxes: pd.DataFrame | None = None
     remarks: tuple[str, ...] = ()
     positives: pd.DataFrame | None = None
+    has_files: bool = True
+    settings: tuple[str, ...] = ()
 
 
 def list_raw(raw: Path, options: Options) -> Folder:
@@ -62,6 +65,11 @@ def list_raw(raw: Path, options: Options) -> Folder:
         WorkbenchError: `raw` is no folder, or has too many files.
     """
     return list_folder(raw) if options.folder is None else options.folder
+
+
+def features_from(path: Path) -> tuple[str, ...]:
+    """The settings that read image features from a file or a folder, as `key=value`."""
+    return "image_features.source=file", f"image_features.file.path={path.absolute()}"
 
 
 def find_in_raw(raw: Path, name: str, key: str, is_folder: bool = False) -> Path:

@@ -85,19 +85,13 @@ def _read_by_name(folder: Folder, out: Path, options: Options) -> None:
 
 def _unknown(folder: Folder) -> WorkbenchError:
     """Why no reader knows a folder: what is the matter with the files that may hold captions."""
-    if folder.matching("*_ims.npy") and folder.matching("*_caps.txt"):
-        return WorkbenchError(
-            f"{folder.root}: features and captions of VSE++ or SCAN, without photographs",
-            "set raw to a folder with the photographs and dataset_*.json, and "
-            f"image_features.file.path or regions.path to {folder.root} (docs/datasets.md)",
-        )
     files = folder.others
     likely = [file for file in files if file.lower().endswith(LIKELY)] or files
     for file in likely[:LOOKED_AT]:
         problem = _problem_of(folder.root / file)
         if problem is not None:
             return problem
-    images = f"{counted(sum(map(len, folder.files.values())) - len(files), 'image')} and "
+    images = f"{counted(folder.photographs, 'image')} and "
     others = listing(likely, 5) if likely else "no other file"
     return WorkbenchError(
         f"{folder.root}: no captions that a reader knows, among {images}{others}",

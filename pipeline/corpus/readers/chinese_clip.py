@@ -20,7 +20,7 @@ import pandas as pd
 
 from pipeline.corpus.dataset.cells import first_of
 from pipeline.corpus.dataset.folder import Folder
-from pipeline.corpus.dataset.recognise import Found, head
+from pipeline.corpus.dataset.recognise import Found, check_files_left, head
 from pipeline.corpus.dataset.shards import (
     Caption,
     ExtractedImages,
@@ -89,13 +89,16 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         WorkbenchError: no such files, lines that cannot be read, ids twice, or images of texts that
             are not there.
     """
-    parts, alone = _parts(_chosen(raw, options))
+    folder = _chosen(raw, options)
+    parts, alone = _parts(folder)
     if not parts:
         raise WorkbenchError(
             f"{raw}: no table of images in base64 (train_imgs.tsv) with texts that name them "
             "(train_texts.jsonl) beside it",
             "set raw to the folder that holds them",
         )
+    check_files_left(folder, [file for part in parts.values() for file in part.images])
+    check_files_left(folder, [file for part in parts.values() for file in part.texts])
     shards = {
         Shard(raw / part.images[0], place, split): part for (place, split), part in parts.items()
     }

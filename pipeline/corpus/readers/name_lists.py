@@ -108,8 +108,8 @@ def _of_images_here(folder: Folder, pairs: Pairs) -> Pairs:
 
 
 def _first_lines(folder: Folder, file: str) -> list[str]:
-    """The first lines of a file that are not blank, stripped."""
-    lines = head(folder, file).split("\n")[:LOOKED_AT]
+    """The first lines of a file that are not blank, stripped; none of a file of zeros."""
+    lines = head(folder, file).strip("\0").split("\n")[:LOOKED_AT]
     return [line.strip() for line in lines if line.strip()]
 
 
@@ -202,6 +202,12 @@ def _chosen(folder: Folder, options: Options) -> Pairs:
 
 
 def _lines(path: Path) -> list[str]:
-    """All lines of a list, stripped, blank ones, too: their numbers tell what belongs together."""
+    """All lines of a list, stripped, blank ones, too: their numbers tell what belongs together.
+    WorkbenchError where all are blank."""
     lines = read_text(path).split("\n")
+    if not any(line.strip().strip("\0") for line in lines):
+        raise WorkbenchError(
+            f"{path}: nothing but blanks or zeros",
+            "copy it again, or move it away with the list that belongs to it",
+        )
     return [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]

@@ -11,8 +11,9 @@ import os
 import re
 import shlex
 import tarfile
+import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -40,6 +41,7 @@ from pipeline.corpus.dataset.shards import (
     require_splits,
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
+from pipeline.corpus.dataset.splits import without_split
 from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, is_text
@@ -122,11 +124,36 @@ def _refuse_compressed(raw: Path, options: Options) -> None:
     files = list_raw(raw, options).matching(*(f"*{ending}" for ending in COMPRESSED))
     named = [file for file in files if name is None or file == name or file.startswith(f"{name}/")]
     own = [file for file in named if _sight(raw / file) is Sight.SHARD]
+    tars = {without_split(file) for file in list_raw(raw, options).matching("*.tar")}
+    damaged = [file for file in named if _is_damaged(raw / file, file, tars)]
+    if damaged:
+        raise WorkbenchError(
+            f"{raw}: compressed tar files that cannot be unpacked: {listing(damaged, 3)}",
+            "download them again and unpack them, or move them away",
+        )
     if own:
         raise WorkbenchError(
             f"{raw}: compressed tar files are not read: {listing(own, 3)}",
             f"unpack them: gunzip {shlex.quote(str(raw / own[0]))}",
         )
+
+
+def _is_damaged(path: Path, file: str, tars: Set[str]) -> bool:
+    """Whether a compressed tar file that is called like one of the others cannot be unpacked.
+
+    Args:
+        path: the file.
+        file: its path inside raw.
+        tars: those of the uncompressed ones, without the words that name a split.
+    """
+    bare = without_split(file.lower()).removesuffix(".gz").replace(".tgz", ".tar")
+    if bare not in tars:
+        return False
+    try:
+        with gzip.open(path) as unpacked:
+            return not unpacked.read(1)
+    except (OSError, EOFError, zlib.error):
+        return True
 
 
 def _sight(path: Path) -> Sight:
@@ -192,6 +219,8 @@ def _read_shard(shard: Shard, gathered: Gathered, config: CorpusConfig) -> None:
         if unclear
         else DAMAGED
     )
+    if not samples:
+        gathered.remarks.append(f"{shard.path.name}: no images and no texts in it")
     without = sum(_FIRST_DOT.fullmatch(member.name) is None for member in members)
     if without:
         gathered.others["names without an ending"] += without

@@ -4,7 +4,8 @@ _ids.txt.
 An array and a caption per line for each split. Which image a row shows is said by the ids file, and
 without one by the order: caption j describes image j // 5, or row j where both counts are equal
 because the array repeats each image for each of its captions. Order alone is not trusted: the
-captions must be those of the corpus, or those of Karpathy's file that lies nearby.
+captions must be those of the corpus, or those of Karpathy's file that lies nearby. Images without
+files, which the reader `precomp` named by such a folder, are found by these names (precomp_splits).
 """
 
 import re
@@ -23,12 +24,20 @@ from pipeline.features.matching.annotations import (
     folders_near,
 )
 from pipeline.features.matching.images import ImageMatcher
+from pipeline.features.matching.precomp_splits import (
+    ARRAYS,
+    CAPTIONS,
+    FILES,
+    IDS,
+    PrecompSplit,
+    beside,
+    file_lines,
+    read_split,
+    whole_splits,
+)
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
-from pipeline.runtime.text import read_text
 
-ARRAYS = "_ims.npy"
-FILES = {"train": ("train",), "val": ("dev", "val"), "test": ("testall", "test")}
 PARTS = {"train": ("train", "restval"), "val": ("val",), "test": ("test",)}  # of Karpathy's file
 NOT_WORDS = re.compile(r"[\W_]+")
 OTHER_DIMS = {
@@ -66,10 +75,13 @@ class PrecompFolder:
 
     def places(self, dims: int) -> list[Place]:
         """The place of every image of the corpus, in its order; dims: of the arrays."""
+        named = self._places_by_names(dims)
+        if named is not None:
+            return named
         found: dict[str, Place] = {}
         for split in (name for name in SPLITS if (self.images["split"] == name).any()):
             prefix = self._prefix(split)
-            path = _array_path(prefix)
+            path = beside(prefix, ARRAYS)
             values = mapped_npy(path, dims, f"{OTHER_DIMS[dims]}: {self.path}")
             rows = _SplitFiles(self, split, prefix, len(values)).rows()
             found |= {name: Place(path, values, at) for name, at in rows.items()}
@@ -78,9 +90,53 @@ class PrecompFolder:
                 say(f"{path}: each image stands there up to {most} times in a row, taken once")
         return [found[name] for name in self.images["image_id"]]
 
+    def _places_by_names(self, dims: int) -> list[Place] | None:
+        """The places of images without files, which have the names that this folder, or one of the
+        same images, gave them; None where they have others."""
+        if "path" not in self.images or (self.images["path"] != "").any():
+            return None
+        found: dict[str, tuple[PrecompSplit, int]] = {}
+        for split, prefix in whole_splits(self.path).items():
+            own = read_split(prefix, split)
+            found |= {name: (own, number) for number, name in enumerate(own.images)}
+        names = self.images["image_id"].tolist()
+        if not found.keys() >= set(names):
+            return None
+        if not all(own.are_named for own, _ in found.values()):
+            self._check_captions(found)
+        prefixes = dict.fromkeys(found[name][0].prefix for name in names)
+        paths = {prefix: beside(prefix, ARRAYS) for prefix in prefixes}
+        hint = f"{OTHER_DIMS[dims]}: {self.path}"
+        values = {prefix: mapped_npy(path, dims, hint) for prefix, path in paths.items()}
+        return [
+            Place(paths[own.prefix], values[own.prefix], own.rows[number])
+            for own, number in map(found.__getitem__, names)
+        ]
+
+    def _check_captions(self, found: dict[str, tuple[PrecompSplit, int]]) -> None:
+        """Raise WorkbenchError where a caption of the corpus is not the line of its number here:
+        images that are numbered are told by their captions alone."""
+        if self.captions is None:
+            return
+        columns = self.captions[["caption_id", "image_id", "text"]].itertuples(index=False)
+        for caption_id, image_id, text in columns:
+            if image_id not in found:
+                continue
+            own, number = found[image_id]
+            place = caption_id.rpartition("#")[2]
+            lines = own.captions[number]
+            line = lines[int(place)] if place.isdigit() and int(place) < len(lines) else ""
+            if not own.are_named and _plain(line) != _plain(text):
+                raise WorkbenchError(
+                    f"{beside(own.prefix, CAPTIONS)}: caption {caption_id} is {line[:80]!r} here, "
+                    f"and {text[:80]!r} in the corpus",
+                    f"name the folder that raw is, or write {own.prefix.name}{IDS} in both: the id "
+                    "of the image of each row, one a line",
+                )
+
     def _prefix(self, split: str) -> Path:
         for name in FILES[split]:
-            if _array_path(self.path / name).is_file():
+            if beside(self.path / name, ARRAYS).is_file():
                 return self.path / name
         wanted = listing(f"{name}_ims.npy" for name in FILES[split])
         raise WorkbenchError(
@@ -100,12 +156,12 @@ class _SplitFiles:
         self.count = count
         self.images: list[str] = in_split(folder.images, split)["image_id"].tolist()
         self.matcher = ImageMatcher(self.images, folders_near(folder.path))
-        captions = _lines(prefix.with_name(f"{prefix.name}_caps.txt"))
+        captions = file_lines(beside(prefix, CAPTIONS))
         self.lines = captions or []  # of the captions; none where the file is missing
 
     def rows(self) -> dict[str, range]:
         """Rows of the array for each image, from the ids or else from the captions."""
-        ids = _lines(self.prefix.with_name(f"{self.prefix.name}_ids.txt"))
+        ids = file_lines(beside(self.prefix, IDS))
         if ids is not None:
             return self._by_ids(self._ids_of_rows(ids))
         if not self.lines:
@@ -262,15 +318,6 @@ def is_precomp(folder: Path) -> bool:
     return any(folder.glob(f"*{ARRAYS}"))
 
 
-def _array_path(prefix: Path) -> Path:
-    return prefix.with_name(f"{prefix.name}{ARRAYS}")
-
-
 def _plain(text: str) -> str:
     """A caption without what tokenisers change: case, blanks and punctuation."""
     return NOT_WORDS.sub("", text.lower())
-
-
-def _lines(path: Path) -> list[str] | None:
-    # Not splitlines: captions hold characters that it takes for line ends.
-    return read_text(path).rstrip("\r\n").split("\n") if path.is_file() else None

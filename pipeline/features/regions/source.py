@@ -29,6 +29,11 @@ from pipeline.runtime.process import Progress
 
 MAX_DIM = 1 << 16  # width of a region's feature
 SKIP = "regions.other_images"  # the key that leaves out images of other corpora
+# The way out where regions cannot be made of photographs.
+OTHER_REGIONS = (
+    "set regions.source to scan_npy, tsv or butd_h5, and regions.path to the regions; models of "
+    "image vectors do without them: dvc repro evaluate@vse"
+)
 OUTSIDE = 1.0  # pixels beyond the border that are rounding: some tools count corners, some pixels
 
 Rows = npt.NDArray[np.int64]
@@ -230,6 +235,11 @@ def checked_regions(
     bad = ~np.isfinite(features).all(axis=1)
     if bad.any():
         raise WorkbenchError(f"{place}: NaN or infinite features in region {bad.argmax()}")
+    if size == (0, 0) and boxes.any():
+        raise WorkbenchError(
+            f"{place}: boxes, and nothing says the size of the image, which has no file",
+            "use files that have it, as those of regions.source: tsv, or features without boxes",
+        )
     ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)  # False for NaN
     inside = (boxes >= -OUTSIDE).all(axis=1) & (boxes[:, 2:] <= np.add(size, OUTSIDE)).all(1)
     bad = ~(ordered & inside)

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from commands import fail, run_command
 from corpora import change_params
-from indexed import describe_regions, draw_weights, files_of
+from indexed import describe_regions, draw_weights, files_of, lose_photographs
 from PIL import Image
 
-from pipeline.corpus.tables import load_captions
+from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.score_file import read_scores
+from pipeline.features.groups import GroupFile
+from pipeline.report.attention import attention_figures
 from pipeline.report.attention_pairs import choose_pairs, read_attention
+from pipeline.report.shelf import CorpusLookup
 from stages.record_attention import main as record_attention
 from vse_workbench.commands.attention import main
 
@@ -84,3 +87,23 @@ def test_what_is_kept_for_the_report(folder):
     describe_regions(has_boxes=0)
     draw_weights("scan", position_gate=False)
     assert record("none.h5") == []
+
+
+def test_an_image_without_a_file_is_not_drawn(folder):
+    """In the report its figures are left out."""
+    files = files_of("scan")
+    files["scores"] = files.pop("output")
+    options = [word for kind, path in files.items() for word in (f"--{kind}", path)]
+    assert run_command(record_attention, "scan", *options, "--output", "own.h5").returncode == 0
+    weights = GroupFile(Path("own.h5")).attributes["checkpoint_sha256"]
+    images, captions = (load(files[name]) for name, load in LOADERS.items())
+    assert attention_figures(Path("own.h5"), weights, CorpusLookup(images, captions))
+    lookup = CorpusLookup(images.assign(path=""), captions)
+    assert attention_figures(Path("own.h5"), weights, lookup) == []
+    lose_photographs()
+    said = fail(main, folder, "scan", "--caption", "test0.png#0", "--output", "out.png")
+    assert "image test0.png: the corpus has no photograph of it, only features" in said
+    assert not (folder / "out.png").exists()
+
+
+LOADERS = {"images": load_images, "captions": load_captions}

@@ -170,3 +170,12 @@ def test_pictures_that_cannot_be_drawn(tmp_path, monkeypatch, arguments, words: 
     assert result.returncode == 1
     assert words in result.stderr
     assert not Path("out.png").exists()
+
+
+def test_an_image_without_a_file_has_no_picture(tmp_path: Path) -> None:
+    path = region_world(tmp_path)
+    write_corpus(tmp_path / "corpus", [["a.png", "", "train", "a.png", 40, 20, ""]])
+    result = inspect(path, "--id", "a.png", "--picture", "out.png", folder=tmp_path)
+    assert result.returncode == 1
+    assert "image a.png: the corpus has no photograph of it, only features" in result.stderr
+    assert "set raw in params.yaml to a folder with the photographs" in result.stderr

@@ -17,6 +17,7 @@ from indexed import (
     describe_regions,
     draw_weights,
     files_of,
+    lose_photographs,
     put_detector,
     put_scores,
     small_params,
@@ -247,3 +248,16 @@ def test_a_program_and_the_page_show_the_same(folder):
     written = (folder / "out.html").read_text()
     assert written.count('src="data:image/jpeg;base64,') == 3  # the query's own, too
     assert str(folder) not in written
+
+
+def test_images_without_files_are_shown_by_their_ids(folder):
+    lose_photographs()
+    result = run_command(main, "w1 w2", "--model", "vse", "--top", 3, "--html", "out.html")
+    names = [name for name, _ in listed(result)]
+    assert len(names) == 3
+    assert "out.html: 3 results\n" in result.stderr
+    written = (folder / "out.html").read_text()
+    assert all(name in written for name in names)
+    assert "<img" not in written
+    found = json.loads(run_command(main, "w1 w2", "--model", "vse", "--json").stdout)
+    assert {hit["path"] for hit in found} == {""}

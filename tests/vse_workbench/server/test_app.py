@@ -386,3 +386,22 @@ def test_the_corpus_may_have_any_ids(read_only):
     every = client.get("/api/search", params={"model": "vse", "text": TEXT}).json()["hits"]
     (hit,) = [each for each in every if each["id"] == odd]
     assert client.get(hit["image"]).headers["content-type"] == "image/jpeg"
+
+
+def test_images_without_files_have_no_picture(read_only):
+    searchers = {name: Searcher(name, CPU) for name in ("vse", "scan")}
+    images, captions = searchers["vse"].catalogue.images, searchers["vse"].catalogue.captions
+    for searcher in searchers.values():
+        searcher.catalogue = Catalogue(images.assign(path=""), captions)
+    client = client_of(searchers)
+    for model in searchers:
+        every = client.get("/api/search", params={"model": model, "text": TEXT}).json()["hits"]
+        assert {hit["image"] for hit in every} == {None}
+        assert not any("attention" in hit for hit in every)
+    line = "the corpus has no photograph of image 'test0.png'"
+    for address, asked in (
+        ("/images", {"id": "test0.png"}),
+        ("/api/search", {"model": "vse", "image": "test0.png"}),
+        ("/attention", {"model": "scan", "text": TEXT, "image": "test0.png"}),
+    ):
+        assert told(client.get(address, params=asked), 404) == line

@@ -40,7 +40,10 @@ function button(content, className, act) {
 function picture(id, address, alt) {
   const open = button(undefined, "picture", () => search({ image: id }));
   const image = element("img");
-  image.src = address;
+  // where the corpus has no photograph its id stands in its place
+  const name = element("span", id, "name");
+  image.addEventListener("error", () => image.replaceWith(name));
+  image.src = address ?? "data:,";
   image.alt = alt;
   image.loading = "lazy";
   open.title = "Captions of this image";

@@ -89,11 +89,11 @@ def test_why_no_reader_knows_a_folder(raw, name, content, said):
     assert said in refusal(read_all, "auto", raw)
 
 
-def test_features_without_photographs_are_named(tmp_path):
+def test_features_without_photographs_are_known_by_their_names(tmp_path):
     for name in ("train_ims.npy", "train_caps.txt"):
         (tmp_path / name).write_bytes(b"a dog\n")
     said = refusal(read_all, "auto", tmp_path)
-    assert "features and captions of VSE++ or SCAN, without photographs" in said
+    assert "train_ims.npy: damaged, or of another format" in said
 
 
 def test_addresses_and_names_of_columns_as_people_write_them(raw):

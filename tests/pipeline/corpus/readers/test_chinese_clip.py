@@ -71,7 +71,7 @@ def test_both_alphabets_of_base64_with_and_without_padding(raw, encode, ending):
 
 def test_a_split_without_texts_is_passed_over_and_said(raw, capsys):
     write(raw, "valid", {n: n for n in range(4)}, [(n, f"马 {n}", [n]) for n in range(4)])
-    (raw / "test_texts.jsonl").write_text("")
+    (raw / "test_texts.jsonl").unlink()
     assert set(read_all("chinese_clip", raw).images["split"]) == {"train", "val", "test"}
     assert (
         "passed over, without texts or images of their split: test_imgs.tsv"

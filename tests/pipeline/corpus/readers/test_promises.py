@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from corpora import ROOT
 from PIL import Image
+from precomp_folders import write_precomp
 from reader_cases import (
     image_bytes,
     read_all,
@@ -125,6 +126,10 @@ def name_lists(raw):
         (raw / f"{split}.en").write_text("A dog runs over grass.\n" * len(names))
 
 
+def precomp(raw):
+    write_precomp(raw, {"train": 3, "dev": 1, "test": 1})
+
+
 def rows_of(names):
     images = [{"bytes": PNG[name], "path": name} for name in names]
     return [{"image": image, "caption": list(CAPTIONS)} for image in images]
@@ -173,6 +178,7 @@ FORMS = {
     "karpathy_json": karpathy_json,
     "name_lists": name_lists,
     "parquet_shards": parquet_shards,
+    "precomp": precomp,
     "records_json": records_json,
     "save_to_disk": save_to_disk,
     "shapes": shapes,
@@ -228,6 +234,9 @@ def test_rows_hold_together(reader, raw):
     assert captions["split"].tolist() == splits[captions["image_id"]].tolist()
     assert captions["tokens"].map(len).min() > 0
     for path, width, height, digest in images[["path", "width", "height", "sha256"]].to_numpy():
+        if not READERS.constant(reader, "PHOTOGRAPHS", True):
+            assert (path, width, height, digest) == ("", 0, 0, "")
+            continue
         content = Path(path).read_bytes()
         assert hashlib.sha256(content).hexdigest() == digest
         with Image.open(path) as image:
@@ -299,6 +308,77 @@ def test_a_file_that_is_cut_anywhere_is_read_or_refused(reader, raw):
         read_or_refused(reader, raw)
         path.write_bytes(content)
     assert read_or_refused(reader, raw) is None
+
+
+# Files of the validation split beside those of the others.
+OF_ONE_SPLIT = [
+    ("captions_csv", "image_val.csv"),
+    ("chinese_clip", "valid_imgs.tsv"),
+    ("chinese_clip", "valid_texts.jsonl"),
+    ("coco_captions", "annotations/captions_val2017.json"),
+    ("image_folder", "validation/metadata.csv"),
+    ("name_lists", "val_images.txt"),
+    ("name_lists", "val.en"),
+    ("parquet_shards", "data/validation-00000-of-00001.parquet"),
+    ("records_json", "my_val.json"),
+    ("save_to_disk", "validation/data-00000-of-00001.arrow"),
+    ("webdataset", "val-000000.tar"),
+]
+CONTENTS = {
+    "empty": b"",
+    "zeros": bytes(90),
+    "blanks": b"\n",
+    "no text": b"\xff\xfe\xfa",
+    "a page": b"<!DOCTYPE html><html><body>Sign in</body></html>",
+}
+
+
+@pytest.mark.parametrize("damage", [*CONTENTS, "half", "link"])
+@pytest.mark.parametrize(("reader", "name"), OF_ONE_SPLIT)
+def test_a_damaged_file_of_one_split_is_refused_by_its_name(reader, name, damage, raw):
+    """Without it the split would be drawn from the others, and nothing said."""
+    if reader == "captions_csv":
+        (raw / "captions.csv").unlink()
+        for split, names in SPLITS.items():
+            (raw / f"image_{split}.csv").write_text(table(names))
+    path = raw / name
+    whole = path.read_bytes()
+    assert read_or_refused(reader, raw) is None
+    if damage == "link":
+        path.unlink()
+        path.symlink_to("nowhere")
+    elif damage == "half" and path.suffix in (".json", ".arrow", ".parquet"):
+        path.write_bytes(whole[: len(whole) // 2])
+    else:  # half a table is a table
+        path.write_bytes(CONTENTS.get(damage, b""))
+    said = read_or_refused(reader, raw)
+    assert said is not None
+    assert path.name in said
+    path.unlink()  # the way out
+    assert read_or_refused(reader, raw) is None
+
+
+@pytest.mark.parametrize("reader", ["coco_captions", "records_json"])
+def test_a_file_of_one_split_without_captions_is_said(reader, raw, capsys):
+    """As those of the images of a test set whose captions are not published."""
+    path = raw / dict(OF_ONE_SPLIT)[reader]
+    path.write_text(json.dumps({"images": [{"id": 1, "file_name": "x.jpg"}]}))
+    assert read_or_refused(reader, raw) is None
+    name = path.relative_to(raw).as_posix()
+    assert f"not read: {name}, which has no images with captions" in capsys.readouterr().err
+
+
+def test_an_archive_without_samples_and_one_that_cannot_be_unpacked_are_named(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    webdataset(raw)
+    path = raw / "val-000000.tar"
+    path.write_bytes(bytes(10240))
+    assert read_or_refused("webdataset", raw) is None
+    assert "val-000000.tar: no images and no texts in it" in capsys.readouterr().err
+    path.rename(raw / "val-000000.tar.gz")
+    said = read_or_refused("webdataset", raw)
+    assert "compressed tar files that cannot be unpacked: val-000000.tar.gz" in said
 
 
 DAMAGE = {
