@@ -142,6 +142,8 @@ class Model(Trainable):
         "margin",
         "training",
     }
+    # The model that these weights are before their first step; tables say how far they are ahead.
+    BEGINS_AS: ClassVar[str | None] = None
     SHORTLISTS: ClassVar[bool] = False  # whether `score` may leave images out (--shortlist)
     shortlist: int | None = None  # images per caption that are scored in full, None for all
     criterion: nn.ModuleDict  # trained with the model, in no checkpoint

@@ -182,6 +182,8 @@ def metrics_content(
             hubs = {way: Hubness(numbers).figures for way, numbers in counts.items()}
             content[name]["hubs"] = rounded(hubs)
     content["naive"] |= rounded(naive)
+    if "begins_as" in source:
+        content["begins_as"] = source["begins_as"]
     if source.get("source") == "external":
         content["external"] = True
     return content

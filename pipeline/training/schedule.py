@@ -167,7 +167,7 @@ class BestWeights:
 
     Attributes:
         score: Of that epoch's validation; None before the first, and where nothing is scored.
-        epoch: Its number, from 1; 0 before the first.
+        epoch: Its number, from 1; 0 before the first, and of the weights before the first step.
         weights: A copy of the module's state, on the CPU.
     """
 
@@ -181,7 +181,7 @@ class BestWeights:
 
         Args:
             score: Of the validation, larger is better; None: the last epoch is the best.
-            epoch: Number of the epoch, from 1.
+            epoch: Number of the epoch, from 1; 0: before the first step.
             module: Whose weights were validated.
         """
         if is_better(score, self.score):
@@ -214,6 +214,16 @@ class Patience:
         self.epochs = epochs
         self.waited = 0
         self.best = BestWeights()  # of the running phase, whether it may be kept or not
+
+    def begin_with(self, score: float | None, module: nn.Module) -> None:
+        """Take in the weights before the first step: an epoch that is no better is waited for.
+
+        Args:
+            score: Of their validation, larger is better.
+            module: Has these weights.
+        """
+        if self.epochs is not None:
+            self.best.offer(score, 0, module)
 
     def has_run_out(
         self, score: float | None, epoch: int, rate_fell: bool, module: nn.Module

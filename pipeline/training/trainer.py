@@ -30,6 +30,7 @@ from pipeline.training.schedule import (
 )
 
 CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
+START = "start"  # phase of the row of a curve that has the weights before the first step
 WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has converged
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
 COLLAPSED = "lower the learning rate or train with another loss"
@@ -98,6 +99,8 @@ class Phase:
             worse.
         begin: Called once before it begins, as for hard negatives. A resumed training calls it
             again with the weights it had then.
+        keeps_start: Of the first phase: whether the weights before its first step are validated
+            as epoch 0, and kept where no epoch is better.
     """
 
     name: str
@@ -112,6 +115,7 @@ class Phase:
     ranks: bool = True
     from_best: bool = False
     begin: Callable[[], None] | None = None
+    keeps_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,8 +223,9 @@ class TrainingResult:
     """A training that has ended; the network has the weights that are kept.
 
     Args:
-        epoch: Whose weights these are, from 1; of several parts the last.
-        history: The curve, a row for each epoch.
+        epoch: Whose weights these are, from 1, or 0 for those before the first step; of several
+            parts the last.
+        history: The curve, a row for each epoch, also for epoch 0 where it was validated.
         together: Columns of the validation of parts that were trained in turn; None for one part.
     """
 
@@ -231,7 +236,9 @@ class TrainingResult:
     @property
     def kept(self) -> Row:
         """The columns of the kept weights."""
-        return self.history[self.epoch - 1] if self.together is None else self.together
+        if self.together is not None:
+            return self.together
+        return next(row for row in self.history if row["epoch"] == self.epoch)
 
 
 class Trainer:
@@ -335,6 +342,17 @@ class Trainer:
         if phase.begin is not None:
             self.begun_from = copy_weights(self.network)
             phase.begin()
+        if phase.keeps_start:
+            self.validate_start(phase)
+
+    def validate_start(self, phase: Phase) -> None:
+        """Validate the weights before the first step, which are kept where no epoch is better."""
+        validation = self.processes.on_rank_zero(lambda: self.network.validate(phase.val))
+        self.best.offer(validation.score, 0, self.network)
+        self.patience.begin_with(validation.score, self.network)
+        row = {"epoch": 0, "phase": START, "loss": ""} | validation.columns
+        self.state.history.append(row | {"best": 0})
+        say(f"epoch 0 (before training): {validation.note}")
 
     def train_step(self, phase: Phase, batch: Any) -> bool:
         """Add a batch's gradients up, and take a step if they are enough.

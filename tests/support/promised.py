@@ -25,6 +25,7 @@ from models.registry import load_model
 from pipeline.corpus.tables import load_captions
 from pipeline.features.checkpoint import Checkpoint, Description, read_checkpoint, write_checkpoint
 from pipeline.features.data import Inputs, RetrievalData
+from pipeline.features.feature_file import FeatureFile
 from pipeline.features.groups import write_groups
 from pipeline.features.split import Batch, Split
 from pipeline.runtime.repeatable import seed_everything
@@ -67,7 +68,9 @@ def write_needed(folder: Path) -> None:
     """Every file of FILES, of one corpus of coloured images with one to three captions each."""
     write_world(folder)
     known = [*COLOURS, *NOUNS]
-    write_counts(folder, known)
+    # as wide as the image features, for models of two towers in one space
+    width = FeatureFile(folder / PATHS["features"]).shape()[1]
+    write_counts(folder, known + [f"unused{number}" for number in range(width - len(known))])
     write_regions(folder, known)
     table = load_captions(folder / PATHS["captions"])
     counts = table["tokens"].map(len).to_numpy(np.int64)
