@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+SHARE = "share"  # of the training's rate, key of a group of weights with a rate of its own
 FUSED_DEVICES = ("cpu", "cuda")  # kinds of devices whose optimisers have fused steps
 
 Row = dict[str, Any]  # of the curve: an epoch's columns by name
@@ -147,6 +148,26 @@ def build_optimiser(
     decayed = [weight for weight in weights if not (spare and weight.ndim < 2)]
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": spared, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr, weight_decay=weight_decay, fused=fused)
+
+
+def give_own_rate(
+    optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter], share: float
+) -> None:
+    """Let an optimiser train some of its weights with a rate of their own.
+
+    Args:
+        optimiser: Just built; its groups are divided.
+        weights: Some of those that it trains.
+        share: Their rate, as a share of that of all others.
+    """
+    slow = {id(weight) for weight in weights}
+    for group in list(optimiser.param_groups):
+        own = [weight for weight in group["params"] if id(weight) in slow]
+        if own:
+            group["params"] = [weight for weight in group["params"] if id(weight) not in slow]
+            others = {key: value for key, value in group.items() if key != "params"}
+            rate = {"lr": group["lr"] * share, SHARE: share}
+            optimiser.add_param_group({"params": own} | others | rate)
 
 
 def is_better(score: float | None, best: float | None) -> bool:

@@ -20,6 +20,7 @@ from pipeline.runtime.process import Progress, say
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile, random_states, restore_random_states
 from pipeline.training.schedule import (
+    SHARE,
     BestWeights,
     Patience,
     Row,
@@ -96,11 +97,11 @@ class Phase:
         ranks: Whether it pushes scores apart, so that equal ones are a collapse.
         from_best: Whether it begins anew from the best weights so far, with a new optimiser and
             with the sampler's epoch 0; the best of its own epochs is then kept even where that is
-            worse.
+            worse, unless it `keeps_start`.
         begin: Called once before it begins, as for hard negatives. A resumed training calls it
             again with the weights it had then.
-        keeps_start: Of the first phase: whether the weights before its first step are validated
-            as epoch 0, and kept where no epoch is better.
+        keeps_start: Whether the weights before its first step are kept where no epoch is better.
+            Those of the first phase are validated for it, as epoch 0.
     """
 
     name: str
@@ -337,12 +338,13 @@ class Trainer:
         self.begun_from = {}
         if phase.from_best:
             self.best.put_back(self.network)
-            self.best = BestWeights()
+            if not phase.keeps_start:
+                self.best = BestWeights()
             self.optimiser = self.build_optimiser(list(self.network.parameters()))
         if phase.begin is not None:
             self.begun_from = copy_weights(self.network)
             phase.begin()
-        if phase.keeps_start:
+        if phase.keeps_start and not self.state.history:
             self.validate_start(phase)
 
     def validate_start(self, phase: Phase) -> None:
@@ -413,7 +415,8 @@ class Trainer:
         )
         for group in self.optimiser.param_groups:
             first = group.setdefault("initial_lr", group["lr"])
-            group["lr"] = (first if phase.lr is None else phase.lr) * factor
+            own = first if phase.lr is None else phase.lr * group.get(SHARE, 1.0)
+            group["lr"] = own * factor
 
     def checked_note(self) -> str:
         """The running mean loss as a note for the progress bar; WorkbenchError when it is not

@@ -75,6 +75,7 @@ def test_recipe_changes_its_values_and_nothing_else(name, alone, paths):
     before, after = dict(leaves(DEFAULT_VALUES)), dict(leaves(plain_yaml(text, "")))
     assert after == before | dict(leaves(recipe))
     differing = {key for key in after if before.get(key, ...) != after[key]}
+    differing |= {f"{MORE}.{model}" for model in READ[name].settings.get(MORE, ())}  # no leaves
     assert {line.split(":")[0] for line in lines} == differing
 
 
@@ -263,6 +264,11 @@ PAPERS = {
     "scan_2018_flickr30k": SCAN | FLICKR | under("scan.training", lr=0.0002, lr_step=15, epochs=30),
     "scan_2018_mscoco": SCAN | COCO | under("scan.training", lr=0.0005, lr_step=10, epochs=20),
     "vse_infinity_2021_flickr30k": INFINITY | FLICKR,
+    # 25 epochs, a tenth of the rate for BERT
+    "vse_infinity_2021_flickr30k_bert": INFINITY
+    | FLICKR
+    | under("vse_infinity", words="transformer", training__epochs=2, drop_words=0.2)
+    | under("vse_infinity.train_words", epochs=23, lr=5e-5),
     "dp_rnn_2020_flickr30k": DP_RNN | FLICKR | under("dp_rnn", beta_objects=0.3, training__lr=2e-4),
     "dp_rnn_2020_mscoco": DP_RNN | COCO | under("dp_rnn", beta_objects=0, training__lr=5e-4),
     "dual_path_2020_flickr30k": DUAL | FLICKR | SHORT,
