@@ -33,8 +33,15 @@ from pipeline.runtime.section import Section
 from pipeline.training.curve import validate_retrieval
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile
-from pipeline.training.schedule import Row, Schedule, Weights, build_optimiser
+from pipeline.training.schedule import (
+    Row,
+    Schedule,
+    Weights,
+    build_optimiser,
+    give_own_rate,
+)
 from pipeline.training.trainer import (
+    NOT_FINITE,
     Batches,
     Loss,
     Phase,
@@ -122,6 +129,14 @@ class AttentionView(NamedTuple):
     order: Tensor | None = None  # (R,) in which regions were read, if in any
 
 
+class OwnRate(NamedTuple):
+    """Weights that are trained with a learning rate of their own."""
+
+    weights: list[nn.Parameter]
+    share: float  # the rate, as a share of that of the training
+    key: str  # of the model's section, such as train_words.lr
+
+
 class Model(Trainable):
     """A model of image-text retrieval, constructed from its section of params.yaml and the sizes of
     its data: `Kind(config, **data.sizes)`.
@@ -142,6 +157,8 @@ class Model(Trainable):
         "margin",
         "training",
     }
+    # The model that these weights are before their first step; tables say how far they are ahead.
+    BEGINS_AS: ClassVar[str | None] = None
     SHORTLISTS: ClassVar[bool] = False  # whether `score` may leave images out (--shortlist)
     shortlist: int | None = None  # images per caption that are scored in full, None for all
     criterion: nn.ModuleDict  # trained with the model, in no checkpoint
@@ -303,6 +320,10 @@ class Model(Trainable):
         assert phase.ranking is not None
         value = phase.ranking(pairs.scores, batch.image_groups, pairs.computed, batch.related)
         return Loss({"": value})
+
+    def own_rate(self) -> OwnRate | None:
+        """Weights with a learning rate of their own; None by default."""
+        return None
 
     def parts(self) -> dict[str, "Model"]:
         """Models that share weights with this one and are trained in turn, each as if alone."""
@@ -550,15 +571,19 @@ def build_trainer(
     training = model.config.training
     names = {field.name for field in fields(Schedule)}
     lr = getattr(training, "lr", 1.0)  # without a rate of its own it has phases with theirs
+    own = model.own_rate()
 
     def optimiser_of(weights: Any) -> torch.optim.Optimizer:
-        return build_optimiser(
+        optimiser = build_optimiser(
             training.optimiser,
             weights,
             lr=lr,
             momentum=training.momentum,
             weight_decay=training.weight_decay,
         )
+        if own is not None:
+            give_own_rate(optimiser, own.weights, own.share)
+        return optimiser
 
     return Trainer(
         schedule=Schedule(**training.model_dump(include=names)),
@@ -566,6 +591,7 @@ def build_trainer(
         resume=resume,
         processes=processes,
         advice=collapse_advice(training, name, run.loss),
+        not_finite=NOT_FINITE if own is None else f"lower {name}.{own.key}, or {NOT_FINITE}",
     )
 
 

@@ -1,22 +1,28 @@
 """VSE-infinity: regions and words, each side pooled by weights that are learnt (Chen et al. 2021).
 
 A region goes through a linear layer, to which the result of a perceptron of two layers is added;
-words go through a bidirectional GRU, states of a frozen transformer's tokens through a linear
-layer. Each side is then pooled to one vector (models/layers/sets.py). In training some regions and
-words are left out, so that sets of all sizes are seen: that is the sampler's matter.
+words go through a bidirectional GRU, states of a transformer's tokens through a linear layer. Each
+side is then pooled to one vector (models/layers/sets.py). In training some regions and words are
+left out, so that sets of all sizes are seen: that is the sampler's matter.
+
+The transformer is frozen at first. Its network may be trained afterwards (`train_words`), from the
+best weights so far, which are kept where no epoch of that is better. Then the network is a part of
+the model (models/backbone/bert.py), and captions are the ids of tokens.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
+from pydantic_core import InitErrorDetails
 from torch import Tensor, nn
 
 from models.attention.encoders import BiGRUEncoder
-from models.base import Model, Run
+from models.backbone.bert import Bert
+from models.base import Model, OwnRate, Run
 from models.layers.linear import Standardise, glorot_linear, length_mask
 from models.layers.sets import POOLS
 from pipeline.features.data import (
@@ -25,21 +31,39 @@ from pipeline.features.data import (
     ImageRegions,
     Inputs,
     RetrievalData,
+    TokenIds,
     TokenStates,
 )
 from pipeline.features.split import Batch, PairBatches, Regions, Split, Words
-from pipeline.runtime.section import Count
+from pipeline.runtime.section import (
+    Count,
+    Natural,
+    Positive,
+    Section,
+    cross_check,
+    wrong_value,
+)
 from pipeline.training.params import TrainingConfig, WordsConfig
 from pipeline.training.trainer import Phase
 
+TRAIN_WORDS = "train_words"  # name of the phase, and of its section
 Pool = Literal["gpo", "mean", "max"]
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class TrainWordsConfig(Section):
+    """Epochs that also train the transformer's network, with a schedule of their own."""
+
+    epochs: Natural = 0  # 0: it stays as it is
+    lr: Positive = 0.0001  # of the network; all else has that of `training`
+    checkpointing: bool = True  # whether activations are computed twice, to save memory
 
 
 class VSEInfinityConfig(WordsConfig):
     """The section `vse_infinity` of params.yaml; the paper's values are in parentheses."""
 
     words: Literal["gru", "transformer"] = "gru"  # what reads a caption (both)
+    train_words: TrainWordsConfig = TrainWordsConfig()
     dim: Count = 128  # K of the joint space (1024)
     image_mlp: bool = True  # whether a perceptron is added to the linear layer
     image_pool: Pool = "gpo"
@@ -47,6 +71,12 @@ class VSEInfinityConfig(WordsConfig):
     drop_regions: Share = 0.2  # probability of leaving a region out in training (0.2)
     drop_words: Share = 0.0  # likewise a word (0.2 of the transformer's tokens)
     training: TrainingConfig = TrainingConfig(epochs=5, batch_size=128, lr=0.001, lr_step=4)
+
+    @cross_check
+    def _what_is_trained_is_read(self) -> Iterator[InitErrorDetails]:
+        if self.train_words.epochs and self.words != "transformer":
+            text = f"vse_infinity.words = {self.words!r} has no network; set words to transformer"
+            yield wrong_value("train_words.epochs", self.train_words.epochs, text)
 
 
 class VSEInfinity(Model):
@@ -57,9 +87,11 @@ class VSEInfinity(Model):
         image_dim: D of a region's features.
         vocabulary_size: V; word 0 is padding. Not read with token states.
         state_dim: E of a token's state; 0: it reads word ids.
+        network: Sizes of the transformer's network that is a part of the model, "" for none.
     """
 
     Config = VSEInfinityConfig
+    TRAINING_KEYS: ClassVar = Model.TRAINING_KEYS | {"train_words"}
     NEEDS: ClassVar = {
         "features": "data/features/regions.h5",
         "text": "data/vocabulary",
@@ -67,7 +99,12 @@ class VSEInfinity(Model):
     }
 
     def __init__(
-        self, config: VSEInfinityConfig, image_dim: int, vocabulary_size: int, state_dim: int = 0
+        self,
+        config: VSEInfinityConfig,
+        image_dim: int,
+        vocabulary_size: int,
+        state_dim: int = 0,
+        network: str = "",
     ) -> None:
         super().__init__(config)
         self.standardise = Standardise(image_dim)
@@ -76,6 +113,7 @@ class VSEInfinity(Model):
         self.image_pool = POOLS[config.image_pool]()
         self.text_pool = POOLS[config.text_pool]()
         self.reads_states = state_dim > 0
+        self.network = Bert(network, config.train_words.checkpointing) if network else None
         self.text: nn.Module
         if self.reads_states:
             self.text = glorot_linear(state_dim, config.dim)
@@ -97,7 +135,9 @@ class VSEInfinity(Model):
             What the model reads.
         """
         captions: CaptionKind
-        if config.words == "transformer":
+        if config.train_words.epochs:
+            captions = TokenIds(files.states, files.encoder)
+        elif config.words == "transformer":
             captions = TokenStates(files.states, files.encoder)
         else:
             captions = CaptionWords(files.text)
@@ -117,8 +157,10 @@ class VSEInfinity(Model):
         return pooled
 
     def embed_captions(self, captions: Words) -> Tensor:  # type: ignore[override]
-        """Words (B, T), or states of tokens (B, T, E), to vectors (B, K)."""
-        if self.reads_states:
+        """Words (B, T), states of tokens (B, T, E) or their ids (B, T), to vectors (B, K)."""
+        if self.network is not None:
+            items = self.text(self.network(captions.ids, captions.lengths))
+        elif self.reads_states:
             items = self.text(captions.ids.float())
         else:
             items = self.text(captions.ids, captions.lengths)
@@ -133,7 +175,7 @@ class VSEInfinity(Model):
             run: Names the ranking loss.
 
         Returns:
-            The phases of all models of pairs.
+            The phases of all models of pairs, and that of the transformer's network, if any.
         """
         batches = ThinnedBatches(
             data.split("train"),
@@ -142,7 +184,46 @@ class VSEInfinity(Model):
             drop_regions=self.config.drop_regions,
             drop_words=self.config.drop_words,
         )
-        return [replace(phase, batches=batches) for phase in super().phases(data, run)]
+        phases = [replace(phase, batches=batches) for phase in super().phases(data, run)]
+        if self.network is None:
+            return phases
+        tuning = replace(
+            phases[-1],
+            name=TRAIN_WORDS,
+            epochs=self.config.train_words.epochs,
+            lr=self.config.training.lr,
+            from_best=True,
+            keeps_start=True,
+        )
+        return [*phases, tuning]
+
+    def start(self, data: RetrievalData, run: Run) -> None:
+        """Take first weights, for the transformer's network those that were published.
+
+        Args:
+            data: Has the network, if it is trained.
+            run: Names the ranking loss.
+        """
+        super().start(data, run)
+        if self.network is not None:
+            assert isinstance(data.captions, TokenIds)
+            self.network.take(data.captions.network)
+
+    def enter(self, phase: Phase) -> None:
+        """The transformer's network is trained in its own phase alone."""
+        if self.network is not None:
+            self.network.requires_grad_(phase.name == TRAIN_WORDS)
+
+    def own_rate(self) -> OwnRate | None:
+        """That of the transformer's network, if there is one."""
+        if self.network is None:
+            return None
+        share = self.config.train_words.lr / self.config.training.lr
+        return OwnRate(list(self.network.parameters()), share, f"{TRAIN_WORDS}.lr")
+
+    def unread(self) -> Any:
+        """What is said of a network that is not trained."""
+        return None if self.config.train_words.epochs else {"train_words"}
 
 
 def perceptron(inputs: int, outputs: int) -> nn.Sequential:

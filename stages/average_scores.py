@@ -7,7 +7,7 @@ import click
 from pipeline.evaluation.combination import write_average
 from pipeline.evaluation.score_file import check_name
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.graph import stage_items
+from pipeline.runtime.graph import stage_items, stages_of_models
 from pipeline.runtime.process import say
 from stages.common import command, paths, sizes_line
 from stages.params import load_params
@@ -28,7 +28,8 @@ def main(name: str, output: Path) -> None:
             f"average {name!r}: no file {listing(lost)}",
             "a member is a model, another average, or a score file that you keep there",
         )
-    of_graph = {*averages, *stage_items("score")}
+    models = (name for stage in stages_of_models("score") for name in stage_items(stage))
+    of_graph = {*averages, *models}
     for member, path in members.items():
         if member in of_graph:  # files that a user kept have any name
             check_name(path)

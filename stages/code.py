@@ -14,6 +14,7 @@ from models.phrases import phrase_module
 from models.registry import UNCALLED, model_file, model_names, module_of
 from pipeline.runtime.code import EMPTY, Sources
 from pipeline.runtime.files import write_text
+from pipeline.runtime.graph import MORE
 from pipeline.runtime.registry import relative
 from stages.common import CODE
 from stages.params import CommonParams
@@ -64,9 +65,14 @@ def _files_read(keys: Collection[str], named: Mapping[str, str]) -> str:
 def stage_lists(graph: dict[str, Any]) -> dict[str, set[str]]:
     """The dependencies of a stage and the keys of params.yaml that it reads, by its list's name."""
     lists: dict[str, set[str]] = {}
+    usual = graph["stages"].get("train", {}).get("foreach", ())
+    # check_params writes the lists of these models whether params.yaml names them or not
+    further = [name for name in model_names() if name not in usual]
     pattern = re.compile(rf"{re.escape(CODE.as_posix())}/(\S+)")
     for stage in graph["stages"].values():
         items = stage.get("foreach", [None])
+        if items == f"${{{MORE}}}":
+            items = further
         body = stage.get("do", stage)
         for item in items if isinstance(items, list | dict) else [None]:
             words: Iterable[str] = map(str, (*body.get("deps", ()), *body.get("params", ())))

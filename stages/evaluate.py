@@ -186,6 +186,8 @@ def metrics_content(
             hubs = {way: Hubness(numbers).figures for way, numbers in counts.items()}
             content[name]["hubs"] = rounded(hubs)
     content["naive"] |= rounded(naive)
+    if "begins_as" in source:
+        content["begins_as"] = source["begins_as"]
     if source.get("source") == "external":
         content["external"] = True
     certificate = certify(split.image_ids, len(split.caption_ids), evaluation.protocol)

@@ -81,6 +81,10 @@ TYPES = {
 }
 
 
+class MoreModelConfig(Section):
+    """An entry of the section `more_models`, which has no keys: its name says all."""
+
+
 class CommonParams(Section):
     """What stands in params.yaml beside the models' sections."""
 
@@ -94,6 +98,7 @@ class CommonParams(Section):
     runtime: RuntimeConfig = RuntimeConfig()
     ranking: RankingConfig = RankingConfig()
     training: CommonTraining = CommonTraining()
+    more_models: dict[str, MoreModelConfig] = Field(default={})
     vocabulary: VocabularyConfig = VocabularyConfig()
     sentences: SentencesConfig = SentencesConfig()
     image_features: ImageFeaturesConfig = ImageFeaturesConfig()
@@ -126,6 +131,10 @@ class CommonParams(Section):
         if pool not in allowed:
             text = f"allowed are {', '.join(allowed)}"
             yield wrong_value("phrases.features.network.pool", pool, text)
+        for name in self.more_models:
+            if name not in model_names():
+                text = f"{name!r} is no model; allowed are {', '.join(model_names())}"
+                yield wrong_whole("more_models", text)
         for name in self.search.models:
             if name not in model_names():
                 text = f"{name!r} is no model; allowed are {', '.join(model_names())}"

@@ -57,8 +57,10 @@ def main(
     splits = {split: model.score_split(model.scored_split(data, split)) for split in SCORED}
     if keep != EMBEDDINGS:
         splits = {split: replace(s, scores=s.matrix) for split, s in splits.items()}
+    begun = {"begins_as": model.BEGINS_AS} if model.BEGINS_AS else {}
     described: dict[str, str | int | float] = {
         "model": name,
+        **begun,
         "checkpoint_sha256": trained.sha256,
         "images_sha256": images_digest(load_images(paths["images"])),
         "captions_sha256": captions_digest(load_captions(paths["captions"])),

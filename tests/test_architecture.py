@@ -13,7 +13,7 @@ from first_party import PACKAGES, imported, libraries
 
 from models.phrases import PHRASE_MODELS
 from models.registry import load_model, model_names, models_that
-from pipeline.runtime.graph import resolved_stage, stage_items
+from pipeline.runtime.graph import resolved_stage, stage_items, stages_of_models
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import NAMED
 from stages.params import whole_type
@@ -26,12 +26,14 @@ GRAPH.write_bytes((ROOT / "dvc.yaml").read_bytes())
 VALUES = (ROOT / "params.yaml").read_text()
 (Path(FOLDER.name) / "params.yaml").write_text(
     VALUES.replace("external: {}", "external: {mine: {folder: mine, scores: my.npy}}")
+    .replace("more_models: {}", "more_models: {adapter: {}, zero_shot: {}}")
     .replace("  index: flat\n", "  index: hnsw\n")
     .replace("  models: []", "  models: [vse]")
 )
 
 SHARED = ("__init__.py", "code.py", "params.py", "registries.py")  # of stages, no stage
 SETTINGS = ("loss", "ranking", "seed")  # what models read beside their sections
+TRAINING = ("train", "train_more", "train_phrases")  # stages that train a model
 LISTS = "data/.checks/code/"
 BELOW = ("pipeline", "models", "stages")  # the packages that decide results
 
@@ -153,7 +155,7 @@ def test_params_are_those_the_stage_reads(name, item):
         assert not stage.get("params")
         return
     read = attributes(ROOT / f"stages/{program(name, item)}.py", "params")
-    if name in ("train", "train_phrases"):  # run_of(params), and the section of the model
+    if name in TRAINING:  # run_of(params), and the section of the model
         read |= {item, "training", *SETTINGS}
     if name == "evaluate_reranked":  # through it the same evaluation
         read |= attributes(ROOT / "stages/evaluate.py", "params")
@@ -201,14 +203,18 @@ def test_commands_name_their_files(name, item):
 def test_every_model_is_in_the_graph():
     """A file of a model is enough: params.yaml and dvc.yaml have it, with the files it needs."""
     names = model_names()
-    for stage in ("train", "score", "evaluate"):
-        assert stage_items(stage, GRAPH) == names, f"items of {stage} in dvc.yaml"
+    further = ["adapter", "zero_shot"]
+    for program in ("train", "score", "evaluate"):
+        usual, more = (stage_items(stage, GRAPH) for stage in stages_of_models(program))
+        assert more == further, "those of more_models, above"
+        assert sorted([*usual, *more]) == names, f"items of {program} in dvc.yaml"
+        assert stage_items(f"{program}_more", ROOT / "dvc.yaml") == [], "none in the default run"
     assert stage_items("record_attention", GRAPH) == models_that(lambda kind: kind.attends())
     values = read_yaml(ROOT / "params.yaml")
     for name in names:
         assert name in values, f"params.yaml has no section {name}"
         assert whole_type().model_fields[name].annotation is load_model(name).Config
-        command = resolved("train", name, GRAPH)["cmd"].split()
+        command = resolved("train_more" if name in further else "train", name, GRAPH)["cmd"].split()
         needs = load_model(name).NEEDS
         assert needs == {key: command[command.index(f"--{key}") + 1] for key in needs}
         given = {word for word in command if word.startswith("data/features/")}

@@ -65,7 +65,7 @@ def test_the_wheel_is_installed_and_imported_elsewhere(built, tmp_path):
     assert read_yaml(tmp_path / "params.yaml")["dataset"] == "karpathy_json"
     said = run(f"import models\n{script}").stderr
     assert f"models: a package of this name is imported already, from {tmp_path}/models;" in said
-    assert names == sorted(read_yaml(ROOT / "dvc.yaml")["stages"]["train"]["foreach"])
+    assert set(names) > set(read_yaml(ROOT / "dvc.yaml")["stages"]["train"]["foreach"])
     files = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{name}/py.typed" for name in PACKAGES} <= files
     for pattern in ("**/*.py", "*/templates/*", "*/static/*", "recipes/*.yaml", "*.yaml"):

@@ -29,18 +29,9 @@ from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import read_json
 
 NAIVE = "naive"
-# of a metrics file no criteria; the first five are fields of Result
-ABOUT = (
-    "shortlist",
-    "test_images",
-    "extended",
-    "external",
-    "rerank",
-    "protocol",
-    "features",
-    "split",
-)
-OPTIONAL = ABOUT[:5]
+# of a metrics file no criteria; the first ones are fields of Result
+OPTIONAL = ("shortlist", "test_images", "extended", "external", "rerank", "begins_as")
+ABOUT = (*OPTIONAL, "protocol", "features", "split")
 # Only the page shows these, so that the table fits a terminal; a metric of your own is shown.
 HIDDEN = ("medr", "meanr", "mapr")
 # of extended positives, of all that metrics files have
@@ -119,6 +110,7 @@ class Result:
         external: whether another program made the scores.
         rerank: of two models one after the other: first, second, top, and by direction the
             percentage of all pairs that the second scores; None for others.
+        begins_as: the model that it was before its first step; None for one that began at random.
     """
 
     name: str
@@ -130,6 +122,7 @@ class Result:
     extended: dict[str, Any] | None = None
     external: bool = False
     rerank: dict[str, Any] | None = None
+    begins_as: str | None = None
 
     @property
     def images(self) -> int:

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
 from pipeline.evaluation.bootstrap import limits, resampled
-from pipeline.evaluation.comparison import Result, TableRow, described, groups_of, shown
+from pipeline.evaluation.comparison import NAIVE, Result, TableRow, described, groups_of, shown
 from pipeline.evaluation.figures import RECALLS
 from pipeline.evaluation.paired import RESAMPLES, ROUNDING, Difference, measured_folds
 from pipeline.evaluation.rank_file import METRICS, read_query_ranks
@@ -24,15 +25,11 @@ def behind_first(results: Sequence[Result]) -> dict[str, Difference]:
         By the label of each row but the first of `groups_of`: the first row's rsum less its own.
     """
     ranks = {result.name: result.ranks for result in results}
-    recalls = [metric for metric in METRICS if metric.name in RECALLS]
     confidence = results[0].record.confidence
     behind: dict[str, Difference] = {}
     for rows in groups_of(results):
         draws = draws_for(len(rows), confidence)
-        drawn = []
-        for row in rows:
-            folds = measured_folds(read_query_ranks(ranks[row.model], row.criterion))
-            drawn.append(resampled(folds, draws, 0, recalls)[-1])
+        drawn = [drawn_rsums(ranks[row.model], row.criterion, draws) for row in rows]
         behind |= _compared([row.label for row in rows], rows, np.array(drawn), confidence)
     return behind
 
@@ -144,6 +141,79 @@ def leaders_text(results: Sequence[Result], behind: Mapping[str, Difference]) ->
     return f"Cannot be told from {first}: {', '.join(tied)} ({how})"
 
 
+def gains_of_training(results: Sequence[Result]) -> list[str]:
+    """A sentence for each model that began as another one of the results, as an adapter begins as
+    zero-shot retrieval: by how much the training has put it ahead."""
+    rows = {row.label: row for row in groups_of(results)[0]}
+    ranks = {result.name: result.ranks for result in results}
+    sentences = []
+    for result in results:
+        start = result.begins_as
+        if start is None or start not in rows:
+            continue
+        own = drawn_rsums(ranks[result.name], NAIVE, RESAMPLES)
+        before = drawn_rsums(ranks[start], NAIVE, RESAMPLES)
+        gained = gap(rows[start], rows[result.name], own - before, result.record.confidence)
+        sentences.append(f"By its training {says_lead(result.name, start, gained)}.")
+    return sentences
+
+
+def drawn_rsums(ranks: Path, criterion: str, draws: int) -> np.ndarray:
+    """The rsum of each draw of the test images, which are the same draws for every model.
+
+    Args:
+        ranks: the rank file of a model.
+        criterion: "naive" or another.
+        draws: how many.
+
+    Returns:
+        (draws,) in percent.
+    """
+    recalls = [metric for metric in METRICS if metric.name in RECALLS]
+    folds = measured_folds(read_query_ranks(ranks, criterion))
+    return resampled(folds, draws, 0, recalls)[-1]
+
+
+def gap(a: TableRow, b: TableRow, gaps: np.ndarray, confidence: float) -> Difference:
+    """How far the rsum of one row is above another's.
+
+    Args:
+        a: the row that the other one is compared with.
+        b: that other row.
+        gaps: (draws,) rsum of b less that of a, draw by draw.
+        confidence: share of the draws inside the interval.
+
+    Returns:
+        The difference b - a with its interval.
+    """
+    low, high = limits(gaps.round(ROUNDING)[None], confidence)
+    return Difference(
+        figure="rsum",
+        a=a.figures["rsum"],
+        b=b.figures["rsum"],
+        low=float(low[0]),
+        high=float(high[0]),
+    )
+
+
+def says_lead(first: str, second: str, lead: Difference) -> str:
+    """ "scan leads vse by 2.5 points of rsum [-0.5, 5.0]: within noise".
+
+    Args:
+        first: the label of one row.
+        second: that of another.
+        lead: the rsum of the first less that of the second.
+
+    Returns:
+        The sentence, without a full stop.
+    """
+    noise = "more than noise" if lead.better else "within noise"
+    if lead.better and lead.tied:
+        noise = "more than noise of this pair alone, not among all pairs of the table"
+    amount, _, ends = lead.amount.partition(" ")
+    return f"{first} leads {second} by {amount} points of rsum {ends}: {noise}"
+
+
 def verdict(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
     """One sentence: "scan leads vse by 2.5 points of rsum [-0.5, 5.0]: within noise".
 
@@ -157,12 +227,7 @@ def verdict(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
     first, *others = groups_of(results)[0]
     if not others:
         return f"{first.label} reaches an rsum of {shown(first.figures['rsum'])}"
-    lead = behind[others[0].label]
-    noise = "more than noise" if lead.better else "within noise"
-    if lead.better and lead.tied:
-        noise = "more than noise of this pair alone, not among all pairs of the table"
-    gap, _, ends = lead.amount.partition(" ")
-    return f"{first.label} leads {others[0].label} by {gap} points of rsum {ends}: {noise}"
+    return says_lead(first.label, others[0].label, behind[others[0].label])
 
 
 def standing_text(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
@@ -194,5 +259,6 @@ def report(
         Markdown.
     """
     about = described(results, f"{dataset}, ranking loss {loss}", behind)
-    lines = ["# Comparison of models", "", standing_text(results, behind), "", *about]
+    gains = gains_of_training(results)
+    lines = ["# Comparison of models", "", standing_text(results, behind), *gains, "", *about]
     return "\n".join(lines) + "\n"

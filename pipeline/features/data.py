@@ -7,11 +7,12 @@ text that is in no file: `known`, `encode`. What a text goes through is set from
 `encoder`: training needs none.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
@@ -472,6 +473,8 @@ class TokenStates:
         WorkbenchError: There is no such file, or it holds no states.
     """
 
+    READS: ClassVar = "states"  # what of a token the file has
+
     def __init__(self, path: Path | None, encoder: Path | None = None) -> None:
         self.encoder: Any = None
         if encoder is not None:
@@ -488,6 +491,12 @@ class TokenStates:
                 f"{self.file.path}: made with vse_infinity.words: gru, it has no token states",
                 "make it again with: dvc repro encode_tokens",
             )
+        if self.READS not in self.file.names("tokens"):
+            raise WorkbenchError(
+                f"{self.file.path}: has no {self.READS} of tokens, made with another "
+                "vse_infinity.train_words.epochs",
+                "make it again with: dvc repro encode_tokens",
+            )
         self._digest = str(self.file.attributes.get("weights_sha256"))
 
     @property
@@ -499,7 +508,7 @@ class TokenStates:
     def rows(self) -> StateRows:
         """The states of all captions of the file."""
         counts = self.file.array("captions", "counts")
-        return StateRows(self.file.view("tokens", "states"), counts)
+        return StateRows(self.file.view("tokens", self.READS), counts)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -548,6 +557,41 @@ class TokenStates:
         """The states of texts, rounded as the stored ones were."""
         states, lengths = self.encoder.encoding.token_states(texts)
         return StateRows(states.astype(np.float16), lengths)(np.arange(len(texts)))
+
+
+class TokenIds(TokenStates):
+    """Captions as the ids of a transformer's tokens, for a model that has the network in it.
+
+    Args:
+        path: The file that encode_tokens has written, with a copy of the network; None for queries.
+        encoder: Of queries: the transformer, of which only the tokeniser is used.
+
+    Raises:
+        WorkbenchError: There is no such file, or it holds no ids.
+    """
+
+    READS: ClassVar = "ids"
+
+    @property
+    def network(self) -> dict[str, np.ndarray]:
+        """The weights of the network as it was published, by name."""
+        names = sorted(self.file.names("network"))
+        return {name: self.file.array("network", name) for name in names}
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """E, and what the network's layers follow from."""
+        sizes = str(self.file.attributes["network"])
+        return {
+            "vocabulary_size": 0,
+            "state_dim": json.loads(sizes)["hidden_size"],
+            "network": sizes,
+        }
+
+    def encode(self, texts: Sequence[Sequence[str]]) -> Captions:
+        """The ids of texts."""
+        ids, lengths = self.encoder.encoding.token_ids(texts)
+        return StateRows(ids.astype(np.int64), lengths)(np.arange(len(texts)))
 
 
 def encode_query(

@@ -16,6 +16,7 @@ from pipeline.runtime.text import read_text, refuse_conflict
 COLUMNS = ("epoch", "loss", "val_rsum")
 ERROR = "_error"  # how columns of shares that are classified wrongly end
 FIT = "fit"  # the phase of a model that is not trained by steps
+START = "start"  # the phase of the row, epoch 0, of the weights before the first step
 REMEDY = "write it again with: dvc repro train"
 
 
@@ -28,7 +29,7 @@ class Curve:
     """
 
     epochs: list[float]
-    loss: list[float]
+    loss: list[float]  # NaN in epoch 0, the weights before the first step
     rsum: list[float]  # six recalls in percent, added
     # By what is classified, such as `image`: the share of the training batches that is classified
     # wrongly; NaN in epochs that classify nothing.
@@ -53,13 +54,26 @@ class Curve:
         return epochs, heights
 
     @property
+    def trained(self) -> "Curve":
+        """The rows that have a loss: all but epoch 0, where there is one."""
+        first = int(bool(self.phases) and self.phases[0] == START)
+        return Curve(
+            epochs=self.epochs[first:],
+            loss=self.loss[first:],
+            rsum=self.rsum[first:],
+            errors={name: values[first:] for name, values in self.errors.items()},
+            phases=self.phases[first:],
+            parts=self.parts[first:],
+        )
+
+    @property
     def turns(self) -> dict[float, str]:
         """By the first epoch of each phase but the first of its part: its name."""
         return {
             self.epochs[row]: self.phases[row]
             for row in range(1, len(self.phases))
             if self.part(row) == self.part(row - 1)
-            and self.phases[row - 1] not in ("", self.phases[row])
+            and self.phases[row - 1] not in ("", START, self.phases[row])
         }
 
     @property
@@ -87,9 +101,11 @@ def read_curve(path: Path) -> Curve | None:
             raise ValueError("no epoch in it")
         if (phases == FIT).all():
             return None
-        numbers = table[list(COLUMNS)].astype(float)
+        is_start = phases == START
+        numbers = table[list(COLUMNS)].replace({"loss": {"": "nan"}}).astype(float)
         shares = table.filter(regex=f"{ERROR}$").replace("", "nan").astype(float)
-        if not np.isfinite(numbers).all(axis=None):
+        known = numbers.assign(loss=numbers["loss"].mask(is_start, 0.0))
+        if not np.isfinite(known).all(axis=None):
             raise ValueError(f"{', '.join(COLUMNS)} must be finite numbers")
     except (KeyError, ValueError) as error:  # or what pandas cannot parse
         raise WorkbenchError(f"{path}: not a curve: {error}", REMEDY) from None

@@ -75,6 +75,7 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
             axes.plot(*curve.best, "o", color=colour(number), markersize=7)
         for name, curve in curves.items():
             _plot_turns(axes, curve, series[name], f"{name}: ", 0)
+        axes.set_xlim(left=min(curve.epochs[0] for curve in curves.values()) - 0.5)
         axes.set_ylabel("validation rsum")
         return as_svg(drawn, "rsum", f"Validation rsum by epoch; best: {', '.join(bests)}")
 
@@ -90,6 +91,7 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
     Returns:
         An SVG element.
     """
+    curve = curve.trained
     with figure(SMALL_WIDTH, SMALL_HEIGHT) as drawn:
         axes = drawn.subplots()
         epochs, loss = curve.line(curve.loss)

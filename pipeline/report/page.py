@@ -19,7 +19,7 @@ from pipeline.evaluation.paired import Difference
 from pipeline.evaluation.phrase_table import PhraseRow
 from pipeline.evaluation.published import Beside
 from pipeline.evaluation.rank_file import METRICS, RECALL_NAME, columns_in, read_findings
-from pipeline.evaluation.standing import leaders_text, verdict
+from pipeline.evaluation.standing import gains_of_training, leaders_text, verdict
 from pipeline.evaluation.truth import DIRECTIONS, Direction
 from pipeline.report.attention import attention_figures
 from pipeline.report.colours import COLOURS, numbers_of
@@ -244,7 +244,7 @@ def _table_values(
         "interval_figure": interval_figure(groups[0], numbers) if len(results) > 1 else None,
         "legend": list(dict.fromkeys(metric.note for metric in METRICS)),
         "chance": [columns[at].of(results[0].record.chance) for at in order],
-        "notes": [comparison.BEHIND, *comparison.notes(results)],
+        "notes": [comparison.BEHIND, *gains_of_training(results), *comparison.notes(results)],
         "apart": comparison.APART,
         "verdict": verdict(results, behind),
         "leaders": leaders_text(results, behind),

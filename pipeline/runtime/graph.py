@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 
 GRAPH = Path("dvc.yaml")
 # of models, of averages of their scores, of other programs, of two models one after the other
-EVALUATING = ("evaluate", "evaluate_average", "evaluate_external", "evaluate_reranked")
+EVALUATING = (
+    "evaluate",
+    "evaluate_more",
+    "evaluate_average",
+    "evaluate_external",
+    "evaluate_reranked",
+)
 LOCALISING = "evaluate_phrases"  # of models of phrases, which have no scores of retrieval
-SCORING = ("score", "average_scores", "score_external")
+SCORING = ("score", "score_more", "average_scores", "score_external")
+MORE = "more_models"  # key of params.yaml: models that are none of the default run
 
 
 def stage_items(stage: str, graph: Path = GRAPH) -> list[str]:
@@ -56,6 +63,18 @@ def stage_of(item: str, stages: tuple[str, ...], graph: Path = GRAPH) -> str:
         f"stage {stage} of {graph} has {listing(names)}" for stage, names in items.items() if names
     ]
     raise WorkbenchError(f"model {item!r}: {'; '.join(lists) or f'{graph} has none'}")
+
+
+def stages_of_models(program: str) -> tuple[str, str]:
+    """The stages that run a program for models: those of every run, those of `more_models`.
+
+    Args:
+        program: train, score or evaluate.
+
+    Returns:
+        Such as ("score", "score_more"), for `stage_of`.
+    """
+    return program, f"{program}_more"
 
 
 def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> Values:

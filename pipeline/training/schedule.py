@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+SHARE = "share"  # of the training's rate, key of a group of weights with a rate of its own
 FUSED_DEVICES = ("cpu", "cuda")  # kinds of devices whose optimisers have fused steps
 
 Row = dict[str, Any]  # of the curve: an epoch's columns by name
@@ -149,6 +150,26 @@ def build_optimiser(
     return torch.optim.AdamW(groups, lr, weight_decay=weight_decay, fused=fused)
 
 
+def give_own_rate(
+    optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter], share: float
+) -> None:
+    """Let an optimiser train some of its weights with a rate of their own.
+
+    Args:
+        optimiser: Just built; its groups are divided.
+        weights: Some of those that it trains.
+        share: Their rate, as a share of that of all others.
+    """
+    slow = {id(weight) for weight in weights}
+    for group in list(optimiser.param_groups):
+        own = [weight for weight in group["params"] if id(weight) in slow]
+        if own:
+            group["params"] = [weight for weight in group["params"] if id(weight) not in slow]
+            others = {key: value for key, value in group.items() if key != "params"}
+            rate = {"lr": group["lr"] * share, SHARE: share}
+            optimiser.add_param_group({"params": own} | others | rate)
+
+
 def is_better(score: float | None, best: float | None) -> bool:
     """Whether a score is above the best before it; without scores the last is the best.
 
@@ -167,7 +188,7 @@ class BestWeights:
 
     Attributes:
         score: Of that epoch's validation; None before the first, and where nothing is scored.
-        epoch: Its number, from 1; 0 before the first.
+        epoch: Its number, from 1; 0 before the first, and of the weights before the first step.
         weights: A copy of the module's state, on the CPU.
     """
 
@@ -181,7 +202,7 @@ class BestWeights:
 
         Args:
             score: Of the validation, larger is better; None: the last epoch is the best.
-            epoch: Number of the epoch, from 1.
+            epoch: Number of the epoch, from 1; 0: before the first step.
             module: Whose weights were validated.
         """
         if is_better(score, self.score):
@@ -214,6 +235,16 @@ class Patience:
         self.epochs = epochs
         self.waited = 0
         self.best = BestWeights()  # of the running phase, whether it may be kept or not
+
+    def begin_with(self, score: float | None, module: nn.Module) -> None:
+        """Take in the weights before the first step: an epoch that is no better is waited for.
+
+        Args:
+            score: Of their validation, larger is better.
+            module: Has these weights.
+        """
+        if self.epochs is not None:
+            self.best.offer(score, 0, module)
 
     def has_run_out(
         self, score: float | None, epoch: int, rate_fell: bool, module: nn.Module

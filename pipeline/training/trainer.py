@@ -20,6 +20,7 @@ from pipeline.runtime.process import Progress, say
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile, random_states, restore_random_states
 from pipeline.training.schedule import (
+    SHARE,
     BestWeights,
     Patience,
     Row,
@@ -30,6 +31,7 @@ from pipeline.training.schedule import (
 )
 
 CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
+START = "start"  # phase of the row of a curve that has the weights before the first step
 WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has converged
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
 COLLAPSED = "lower the learning rate or train with another loss"
@@ -95,9 +97,11 @@ class Phase:
         ranks: Whether it pushes scores apart, so that equal ones are a collapse.
         from_best: Whether it begins anew from the best weights so far, with a new optimiser and
             with the sampler's epoch 0; the best of its own epochs is then kept even where that is
-            worse.
+            worse, unless it `keeps_start`.
         begin: Called once before it begins, as for hard negatives. A resumed training calls it
             again with the weights it had then.
+        keeps_start: Whether the weights before its first step are kept where no epoch is better.
+            Those of the first phase are validated for it, as epoch 0.
     """
 
     name: str
@@ -112,6 +116,7 @@ class Phase:
     ranks: bool = True
     from_best: bool = False
     begin: Callable[[], None] | None = None
+    keeps_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,8 +224,9 @@ class TrainingResult:
     """A training that has ended; the network has the weights that are kept.
 
     Args:
-        epoch: Whose weights these are, from 1; of several parts the last.
-        history: The curve, a row for each epoch.
+        epoch: Whose weights these are, from 1, or 0 for those before the first step; of several
+            parts the last.
+        history: The curve, a row for each epoch, also for epoch 0 where it was validated.
         together: Columns of the validation of parts that were trained in turn; None for one part.
     """
 
@@ -231,7 +237,9 @@ class TrainingResult:
     @property
     def kept(self) -> Row:
         """The columns of the kept weights."""
-        return self.history[self.epoch - 1] if self.together is None else self.together
+        if self.together is not None:
+            return self.together
+        return next(row for row in self.history if row["epoch"] == self.epoch)
 
 
 class Trainer:
@@ -330,11 +338,23 @@ class Trainer:
         self.begun_from = {}
         if phase.from_best:
             self.best.put_back(self.network)
-            self.best = BestWeights()
+            if not phase.keeps_start:
+                self.best = BestWeights()
             self.optimiser = self.build_optimiser(list(self.network.parameters()))
         if phase.begin is not None:
             self.begun_from = copy_weights(self.network)
             phase.begin()
+        if phase.keeps_start and not self.state.history:
+            self.validate_start(phase)
+
+    def validate_start(self, phase: Phase) -> None:
+        """Validate the weights before the first step, which are kept where no epoch is better."""
+        validation = self.processes.on_rank_zero(lambda: self.network.validate(phase.val))
+        self.best.offer(validation.score, 0, self.network)
+        self.patience.begin_with(validation.score, self.network)
+        row = {"epoch": 0, "phase": START, "loss": ""} | validation.columns
+        self.state.history.append(row | {"best": 0})
+        say(f"epoch 0 (before training): {validation.note}")
 
     def train_step(self, phase: Phase, batch: Any) -> bool:
         """Add a batch's gradients up, and take a step if they are enough.
@@ -395,7 +415,8 @@ class Trainer:
         )
         for group in self.optimiser.param_groups:
             first = group.setdefault("initial_lr", group["lr"])
-            group["lr"] = (first if phase.lr is None else phase.lr) * factor
+            own = first if phase.lr is None else phase.lr * group.get(SHARE, 1.0)
+            group["lr"] = own * factor
 
     def checked_note(self) -> str:
         """The running mean loss as a note for the progress bar; WorkbenchError when it is not

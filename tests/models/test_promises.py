@@ -35,6 +35,7 @@ VARIANTS = {
         "fine_tuning": {"epochs": 1, "batch_size": 4, "resize": 32, "crop": 28},
     },
     "vse_infinity-states": {"words": "transformer"},
+    "vse_infinity-trained": {"words": "transformer", "train_words": {"epochs": 1, "lr": 0.001}},
     # the image network runs while it is frozen, and then is trained
     "dual_path-pixels": {"dropout": 0.0, "phases": [stage_1(1, "pixels"), stage_2(1)]},
     "dp_rnn-word": {"orientation": "word"},
@@ -58,6 +59,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module", params=CASES)
 def case(request):
     """The name of a model, and changes of its section."""
+    if request.param.endswith("-trained"):
+        pytest.importorskip("sentence_transformers", reason="the extra `text` is not installed")
     return request.param.split("-")[0], VARIANTS.get(request.param, {})
 
 

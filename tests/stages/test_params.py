@@ -147,6 +147,7 @@ def search(**changes):
         average(members=["a", "b", "c", "d"], weights=[1, 2, 3.5, 4]),
         {"average_scores": {}},
         {"rerank": {}},
+        {"more_models": {"adapter": {}, "zero_shot": {}}},
         rerank(second="scan_dp_rnn"),
         {"external": {"mine": SCORES, "cca-2": SCORES | {"val_scores": "dvc.yaml"}}},
         {"external": {"mine": PAIR, "cca-2": PAIR | {"similarity": "dot"}}},
@@ -309,7 +310,7 @@ COMPONENTS = "must be a whole number from 1, or none"
         ),
         (search(models=["vse"]), "models = ['vse']: must be [] when search.index is 'flat'"),
         (search(index="ivf_pq"), "search.models = []: name the models to index"),
-        (search(index="hnsw", models=["gpt"]), "'gpt' is no model; allowed are cca, dp_rnn"),
+        (search(index="hnsw", models=["gpt"]), "'gpt' is no model; allowed are adapter, cca"),
         *(
             ({"corpus__val_images": value}, f"corpus.val_images = {value!r}: {HELD_OUT}")
             for value in (0, 1.0, 0.0, 1.5, "0.1", True, None)
@@ -325,7 +326,10 @@ COMPONENTS = "must be a whole number from 1, or none"
         (average(members=["cca", "../x"]), "'../x': a name has letters, digits, _ and - alone"),
         (average(members=["cca", "mine"]), "an average cannot be a member of itself"),
         (rerank(second="vse"), "rerank.mine.second = 'vse': must be another model than first"),
-        (rerank(first="mine"), "rerank.mine.first = 'mine': has no scores; allowed are cca, dp_rn"),
+        (
+            rerank(first="mine"),
+            "rerank.mine.first = 'mine': has no scores; allowed are adapter, cca",
+        ),
         (rerank(top=0), "rerank.mine.top = 0: must be"),
         (average(weights=[1]), "weights = [1.0]: must be 2 numbers, one for each member, or nul"),
         (average(weights=[1, 0]), "average_scores.mine.weights.1 = 0: must be greater than 0"),
@@ -336,6 +340,12 @@ COMPONENTS = "must be a whole number from 1, or none"
         (external(scores="no.npy"), "external.mine.scores = 'no.npy': no such file in ."),
         (external(folder="docs", scores="../x"), "'../x': must be the name of a file in docs"),
         (external(folder="gone", scores="a.npy"), "external.mine.folder = 'gone': no such file"),
+        (
+            {"more_models": {"clip": {}}},
+            "more_models: 'clip' is no model; allowed are adapter, cca,",
+        ),
+        ({"more_models": {"adapter": {"hidden": 3}}}, "adapter.hidden = 3: unknown key"),
+        ({"more_models": ["adapter"]}, "more_models = "),
         (external(score="a"), "external.mine.score = 'a': unknown key; did you mean scores?"),
         ({"average_scores": {"mine": 3}}, "must be a section with keys members, weights, norm"),
     ],
@@ -353,7 +363,7 @@ def test_a_value_of_one_model_wins_over_that_of_all():
     del values["two_branch"]["training"]["clip"]
     params = whole_type().model_validate(with_defaults(values))
     clips = {name: getattr(params, name).training.clip for name in inherited_keys(whole_type())}
-    shared = dict.fromkeys(("scan", "dp_rnn", "vse_infinity"), 0.5)
+    shared = dict.fromkeys(("adapter", "scan", "dp_rnn", "vse_infinity"), 0.5)
     assert clips == dict.fromkeys(inherited_keys(whole_type()), 0.0) | shared | {"vse": 1.5}
     assert {getattr(params, name).training.precision for name in inherited_keys(whole_type())} == {
         "bf16"

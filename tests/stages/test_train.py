@@ -64,7 +64,10 @@ def test_the_text_encoder_is_that_of_the_checkpoint(folder):
 
 def test_what_cannot_be_trained_is_named(folder):
     said = fail(main, folder, "vsr", *VSE.training_command()[1:])
-    assert "model 'vsr': allowed are cca, dp_rnn, dual_path, scan, two_branch, vse, vse_i" in said
+    assert (
+        "model 'vsr': allowed are adapter, cca, dp_rnn, dual_path, scan, two_branch, vse, vs"
+        in said
+    )
     write_image_features(folder, ["a", "b"], np.ones((2, 3, 4), np.float16))
     assert "features of shape (2, 3, 4)" in VSE.refused(folder)
 

@@ -37,7 +37,6 @@ MARKED = {
     "vse claims run": "trains; tests/vse_workbench/commands/test_claims.py",
     "vse recipe photographs": "of the reader's folder",
     "vse recipe clip_zero_shot": "of the reader's folder",
-    "vse import scores data/features": "of CLIP's vectors, which fit each other",
     "vse import scores EMBEDDINGS": "of clip-retrieval's folder; test_import_scores.py reads one",
     "vse serve": "waits for browsers; tests/vse_workbench/commands/test_serve.py",
     "pip install": "installs",

@@ -19,7 +19,7 @@ from pipeline.features.checkpoint import Description, write_checkpoint
 from pipeline.features.data import Inputs
 from pipeline.features.feature_file import FeatureFile, write_features
 from pipeline.runtime.files import write_text
-from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.graph import stage_of, stage_paths, stages_of_models
 from stages import encode_sentences, extract_image_features, extract_region_features, score
 from vse_workbench.search.embedder import FILES
 
@@ -121,7 +121,7 @@ def as_options(paths):
 
 
 def files_of(model):
-    return stage_paths("score", FILES, model)
+    return stage_paths(stage_of(model, stages_of_models("score")), FILES, model)
 
 
 def draw_weights(model, seed=0, **changed):
@@ -131,7 +131,9 @@ def draw_weights(model, seed=0, **changed):
     given = {name: files[name] for name in ("images", "captions", "features", "text")}
     network_file = stage_paths("extract_image_features", ("network",))["network"]
     keys = kind.Config.model_fields
-    section = NETWORKS[model] | {key: value for key, value in changed.items() if key in keys}
+    section = NETWORKS.get(model, {}) | {
+        key: value for key, value in changed.items() if key in keys
+    }
     config = kind.Config(**section)
     data = kind.open_data(config, Inputs(**given, network=network_file))
     sizes = data.sizes | {key: value for key, value in changed.items() if key not in keys}

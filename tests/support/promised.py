@@ -4,8 +4,10 @@ model of models/ in a few numbers, opened, started and led through its phases.
 No model is named here. One that needs a file which no other needed must add it to `FILES`.
 """
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,18 +16,24 @@ import numpy as np
 import torch
 from dual_path_runs import write_world
 from model_runs import PATHS
+from text_networks import write_text_network
 from tiny_inputs import CLASSES, COLOURS, NETWORK, NOUNS, REGIONS, SENTENCES, SIDE, write_regions
 from tiny_inputs import write_sentences as write_counts
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from models.backbone.bert import sizes_of, weights_of
 from models.base import Model, Run
 from models.ranking import RankingConfig
 from models.registry import load_model
 from pipeline.corpus.tables import load_captions
 from pipeline.features.checkpoint import Checkpoint, Description, read_checkpoint, write_checkpoint
 from pipeline.features.data import Inputs, RetrievalData
+from pipeline.features.feature_file import FeatureFile
 from pipeline.features.groups import write_groups
+from pipeline.features.sentences.encodings.transformer import Transformer
+from pipeline.features.sentences.params import TransformerConfig
+from pipeline.features.sentences.state import Material
 from pipeline.features.split import Batch, Split
 from pipeline.runtime.repeatable import seed_everything
 from pipeline.runtime.section import AS_WRITTEN
@@ -67,16 +75,41 @@ def write_needed(folder: Path) -> None:
     """Every file of FILES, of one corpus of coloured images with one to three captions each."""
     write_world(folder)
     known = [*COLOURS, *NOUNS]
-    write_counts(folder, known)
+    # as wide as the image features, for models of two towers in one space
+    width = FeatureFile(folder / PATHS["features"]).shape()[1]
+    write_counts(folder, known + [f"unused{number}" for number in range(width - len(known))])
     write_regions(folder, known)
     table = load_captions(folder / PATHS["captions"])
     counts = table["tokens"].map(len).to_numpy(np.int64)
     states = np.random.default_rng(4).normal(size=(counts.sum(), STATE_DIM)).astype(np.float16)
-    groups = {
+    groups: dict[str, Any] = {
         "captions": {"ids": table["caption_id"].tolist(), "counts": counts},
         "tokens": {"states": states},
     }
-    write_groups(folder / STATES, groups, {"weights_sha256": "c" * 64})
+    attributes = {"weights_sha256": "c" * 64}
+    if find_spec("sentence_transformers"):  # the extra `text`
+        attributes |= add_network(folder / "tiny", groups)
+    write_groups(folder / STATES, groups, attributes)
+
+
+def add_network(folder: Path, groups: dict[str, Any]) -> dict[str, str]:
+    """Beside states also ids of tokens and a network that reads them, as encode_tokens writes them.
+
+    Args:
+        folder: Of the network.
+        groups: Of the file; they are added to.
+
+    Returns:
+        What the file says of the network.
+    """
+    write_text_network(folder, NOUNS)
+    network = Transformer.fit(Material(TransformerConfig(model=str(folder)), [], folder, 0))
+    sizes = sizes_of(network.body, "tiny")
+    known = json.loads(sizes)["vocab_size"]
+    drawn = np.random.default_rng(5).integers(5, known, groups["captions"]["counts"].sum())
+    groups["tokens"]["ids"] = drawn.astype(np.int32)
+    groups["network"] = weights_of(network.body)
+    return {"network": sizes}
 
 
 def inputs_of(kind: type[Model], folder: Path) -> Inputs:

@@ -103,7 +103,7 @@ def draw_curve(path: Path, name: str, curve: Curve) -> None:
     with picture(path, 7.0, 2.5 * rows) as drawn:
         every = drawn.subplots(rows, 1, sharex=True)
         upper, middle, *others = every
-        _plot_losses(upper, curve)
+        _plot_losses(upper, curve.trained)
         epochs, rsums = curve.line(curve.rsum)
         middle.plot(epochs, rsums, "o-", markersize=3, color=FAINT)
         epoch, rsum = curve.best

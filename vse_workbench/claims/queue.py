@@ -32,7 +32,7 @@ from vse_workbench.claims.results import Row, Run, chosen_factor
 
 RECIPES = Path("recipes")
 CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
-TRAINING = ("train@", "train_phrases@")  # how the names of stages that train begin
+TRAINING = ("train@", "train_more@", "train_phrases@")  # how the names of stages that train begin
 # What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
 # which other criteria its scores were ranked.
 WITHOUT_EFFECT = (

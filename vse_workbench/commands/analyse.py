@@ -8,7 +8,7 @@ from pipeline.corpus.tables import load_captions
 from pipeline.evaluation.revisions import load_scores
 from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
-from pipeline.runtime.graph import SCORING, stage_of, stage_paths
+from pipeline.runtime.graph import SCORING, stage_of, stage_paths, stages_of_models
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device
 from stages.common import command, model_name, to_folder
@@ -40,7 +40,7 @@ def main(
     wanted = only or ANALYSES
     params = load_for_queries()
     stage = stage_of(name, SCORING)
-    if stage != "score" and set(wanted) != {"separation"}:
+    if stage not in stages_of_models("score") and set(wanted) != {"separation"}:
         kind = {"average_scores": "an average"}.get(stage, "another program's")
         raise WorkbenchError(f"{name} is {kind}: scores alone", "choose: --only separation")
     path = stage_paths(stage, ("output",), name)["output"]
@@ -50,7 +50,7 @@ def main(
         from vse_workbench.search.embedder import text_embedder  # loads networks
 
         embedder = text_embedder(name, pick_device(params.runtime.device))
-        table = load_captions(stage_paths("score", ("captions",), name)["captions"])
+        table = load_captions(stage_paths(stage, ("captions",), name)["captions"])
         if GroupFile(path).attributes.get("checkpoint_sha256") != embedder.sha256:
             raise WorkbenchError(
                 f"{path}: not made with the weights of the checkpoint", OUT_OF_STEP
@@ -60,11 +60,12 @@ def main(
     if "separation" in wanted:
         say(artefacts.write_separation(output, scores))
     if "correlations" in wanted:
-        features = stage_paths("score", ("features",), name)["features"]
+        features = stage_paths(stage, ("features",), name)["features"]
         by_label, ids = subjects.compute_correlations(scores, features, IMAGES, params.seed)
         say(artefacts.write_correlations(output, by_label, ids))
     if "curve" in wanted:
-        say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], name))
+        training = stage_of(name, stages_of_models("train"))
+        say(artefacts.write_curve(output, stage_paths(training, ("curve",), name)["curve"], name))
     say(f"{name}: {', '.join(wanted)} in {output}")
 
 

@@ -8,7 +8,7 @@ from pipeline.corpus.tables import SPLITS, load_captions, load_images
 from pipeline.evaluation.comparison import read_results
 from pipeline.features.checkpoint import read_checkpoint
 from pipeline.runtime.files import write_text
-from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.graph import stage_of, stage_paths, stages_of_models
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device
 from pipeline.search.index import read_index
@@ -37,7 +37,8 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     checkpoint = read_checkpoint(files["checkpoint"], name)
     read_index(files["output"], "test", "image", checkpoint.sha256)  # of these weights, or refused
     sides = open_sides(name, checkpoint) if onnx else None
-    evaluated = stage_paths("evaluate", ("metrics", "ranks"), name)
+    evaluation = stage_of(name, stages_of_models("evaluate"))
+    evaluated = stage_paths(evaluation, ("metrics", "ranks"), name)
     results = read_results([evaluated["metrics"]], [evaluated["ranks"]])
     images = load_images(files["images"])["split"].value_counts()
     captions = load_captions(files["captions"])["split"].value_counts()

@@ -17,7 +17,9 @@ from pipeline.features.sentences.encodings import ENCODINGS
 from pipeline.runtime.code import ROOT
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
+from pipeline.runtime.graph import MORE
 from pipeline.runtime.registry import ONE_CLASS, Registry
+from pipeline.runtime.yaml_text import read_yaml
 from stages.common import CODE, command
 from stages.params import whole_type
 
@@ -101,9 +103,12 @@ def _new_model(name: str, like: str) -> tuple[dict[str, str], str]:
         place = file.relative_to(ROOT / "models").as_posix()
         texts[f"models/{place.replace(like, name, 1)}"] = text.replace(f'"{like}"', f'"{name}"')
     graph, params = (Path(path).read_text(encoding="utf-8") for path in (GRAPH, PARAMS))
-    item = _mapping_lines(graph, f"      {like}:", GRAPH)
     lists = ["score", "train"]
-    graph = graph.replace(item, item + item.replace(f"      {like}:", f"      {name}:", 1), 1)
+    use = f"dvc exp run -S '+{MORE}.{name}={{}}' evaluate_more@{name}"
+    if like in read_yaml(Path(GRAPH))["stages"]["train"]["foreach"]:
+        item = _mapping_lines(graph, f"      {like}:", GRAPH)
+        graph = graph.replace(item, item + item.replace(f"      {like}:", f"      {name}:", 1), 1)
+        use = f"dvc repro evaluate@{name}"
     if load_model(like).attends():
         graph = graph.replace("    foreach: [dp_rnn, ", f"    foreach: [{name}, dp_rnn, ", 1)
         lists.append("record_attention")
@@ -112,7 +117,7 @@ def _new_model(name: str, like: str) -> tuple[dict[str, str], str]:
     section = _mapping_lines(params, f"{like}:", PARAMS)
     both = section.rstrip("\n") + f"\n\n{section.replace(like, name, 1)}"
     texts[PARAMS] = params.replace(section, both, 1)
-    return texts, f"dvc repro evaluate@{name}"
+    return texts, use
 
 
 def _sources_of(name: str) -> list[Path]:

@@ -31,7 +31,7 @@ from pipeline.features.data import (
 )
 from pipeline.features.split import Captions, Images, to_device
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
-from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.graph import stage_of, stage_paths, stages_of_models
 from pipeline.runtime.process import say
 from pipeline.search.index import Index, top_rows
 
@@ -74,7 +74,7 @@ def query_files(name: str) -> Files:
     """The files that a model's queries need, where dvc.yaml has them: those of its scoring, and
     what queries go through beside the model."""
     needed = load_model(name).NEEDS.values()
-    files = stage_paths("score", FILES, name)
+    files = stage_paths(stage_of(name, stages_of_models("score")), FILES, name)
     for key, producer in PRODUCERS.items():
         if producer.made in needed:
             files[key] = stage_paths(producer.stage, (producer.option,))[producer.option]

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.registry import model_names
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
@@ -16,7 +15,7 @@ from pipeline.evaluation.score_file import SplitScores, read_scores
 from pipeline.features.checkpoint import read_checkpoint
 from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.graph import stage_items, stage_paths, stages_of_models
 from pipeline.runtime.process import say, without_progress
 from pipeline.search.built import INDEX_FILE, BuiltIndexes
 from pipeline.search.index import (
@@ -58,7 +57,7 @@ class Answer:
 def scored_models() -> dict[str, Files]:
     """The models that can be searched with and have scored the corpus, each with its files;
     WorkbenchError for none."""
-    able = model_names()
+    able = sorted(name for stage in stages_of_models("score") for name in stage_items(stage))
     files = {name: query_files(name) for name in able}
     scored = {name: paths for name, paths in files.items() if paths["output"].is_file()}
     if not scored:

@@ -30,6 +30,7 @@ MODULES = "modules.json"
 SETTINGS = "config.json"
 READ = (".json", ".txt", ".model", ".safetensors")  # settings, vocabularies, sentencepiece, weights
 PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5")
+TOKENISER = re.compile(r"(^|/)(tokenizer\.json|vocab[\w.-]*|[\w.-]+\.model)$")
 LIBRARY = "sentence_transformers."
 SAFE_NAME = re.compile(r"(\w[\w.-]*/)*\w[\w.-]*")
 TEMPORARY = "text-network-"
@@ -66,7 +67,7 @@ def find_network(model: str) -> Path:
 
 def read_network(folder: Path) -> dict[str, bytes]:
     """The files that a network is made of; WorkbenchError for a folder that holds none, code,
-    pickled weights, or pointers in the place of files."""
+    pickled weights, no tokeniser, or pointers in the place of files."""
     if not (folder / MODULES).is_file():
         plain = (folder / SETTINGS).is_file()
         what = "a model without pooling" if plain else "no sentence-transformers model"
@@ -92,6 +93,11 @@ def read_network(folder: Path) -> dict[str, bytes]:
     for name, content in files.items():
         if name.endswith(".json") and b'"auto_map"' in content:
             raise _has_code(f"{folder / name}: auto_map")
+    if not any(map(TOKENISER.search, files)):  # the library would make one that knows no word
+        raise WorkbenchError(
+            f"{folder}: has no tokeniser, such as tokenizer.json or vocab.txt",
+            "fetch the model again, or copy the tokeniser's files into the folder",
+        )
     return files
 
 

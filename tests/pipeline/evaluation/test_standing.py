@@ -1,5 +1,7 @@
 """Who leads: the same figures as `vse compare` gives, in a sentence and beside each row."""
 
+import re
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -14,6 +16,7 @@ from pipeline.evaluation.rank_file import read_query_ranks
 from pipeline.evaluation.standing import (
     behind_first,
     chance_of,
+    gains_of_training,
     holm_of_pairs,
     leaders,
     leaders_text,
@@ -51,6 +54,26 @@ def test_one_sentence_says_who_leads_by_how_much_and_whether_it_is_noise(results
     behind["near"] = Difference("rsum", 50, 52.5, 0.04, 5)
     assert verdict(results, behind).endswith("points of rsum [0.0, 5.0]: more than noise")
     assert verdict(results[1:2], {}).startswith("far reaches an rsum of ")
+
+
+def test_a_training_is_ahead_of_what_it_began_as_by_the_paired_difference(results):
+    """Also where it is behind, and not at all where the table lacks what it began as."""
+    near, far, first = results
+    paths = {result.name: result.ranks for result in results}
+    for end, start in ((first, near), (far, near)):
+        begun = replace(end, begins_as=start.name)
+        (said,) = gains_of_training([*(r for r in results if r.name != end.name), begun])
+        runs = [read_query_ranks(paths[own.name], "naive") for own in (start, end)]
+        rsum = paired_differences(*runs, RESAMPLES, 0.95, 0)[-1]
+        found = re.fullmatch(
+            rf"By its training {end.name} leads near by (\S+) points of rsum \[(\S+), (\S+)\]: .*",
+            said,
+        )
+        expected = rsum.b - rsum.a, rsum.low, rsum.high
+        assert [float(text) for text in found.groups()] == pytest.approx(expected, abs=0.051)
+        assert said in report([near, begun], behind_first([near, begun]), "shapes", "infonce")
+    assert gains_of_training(results) == []
+    assert gains_of_training([replace(first, begins_as="zero_shot"), near]) == []
 
 
 def test_the_markdown_is_narrow_and_says_how_far_each_row_is_behind(results):

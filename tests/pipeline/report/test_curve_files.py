@@ -49,6 +49,23 @@ def test_parts_that_were_trained_one_after_the_other(tmp_path):
     assert curve.best == (3, 8.5)
 
 
+def test_the_weights_before_the_first_step_have_an_epoch_and_no_loss(tmp_path):
+    rows = [{"epoch": 0, "phase": "start", "loss": "", "val_rsum": 9.0, "best": 0}]
+    rows += [
+        {"epoch": epoch, "phase": "x", "loss": 4.0 / epoch, "val_rsum": 8.0} for epoch in (1, 2)
+    ]
+    (tmp_path / "adapter.tsv").write_text(curve_tsv(rows))
+    curve = read_curve(tmp_path / "adapter.tsv")
+    assert curve.epochs == [0, 1, 2]
+    assert curve.best == (0, 9)
+    assert not curve.turns
+    np.testing.assert_equal(curve.loss, [np.nan, 4, 2])
+    assert (curve.trained.epochs, curve.trained.loss) == ([1, 2], [4, 2])
+    (tmp_path / "vse.tsv").write_text(curve_tsv([*rows, rows[1] | {"loss": ""}]))
+    with pytest.raises(WorkbenchError, match="must be finite numbers"):
+        read_curve(tmp_path / "vse.tsv")
+
+
 def test_errors_of_classification_and_models_that_are_fitted_at_once(tmp_path):
     rows = [{"epoch": 1, "phase": "x", "loss": 1.0, "image_error": 0.5, "val_rsum": 1.0}]
     rows += [{"epoch": 2, "phase": "y", "loss": 1.0, "val_rsum": 1.0}]

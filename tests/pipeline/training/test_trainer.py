@@ -253,6 +253,42 @@ def equal_weights(one, two):
     return all(torch.equal(value, two[name]) for name, value in one.items())
 
 
+def test_the_weights_before_the_first_step_are_validated_as_epoch_0_and_change_no_other(
+    toy, tmp_path
+):
+    """Two phases, so that what the first hands over is seen, too."""
+    before = {name: value.clone() for name, value in toy.model.state_dict().items()}
+    toy.phases = [toy.phase("one", 2, keeps_start=True), toy.phase("two", 2)]
+    found = toy.fit(judge=judged([1, 5, 2, 7, 4]))
+    plain = Toy(tmp_path / "plain")
+    plain.phases = [plain.phase("one", 2), plain.phase("two", 2)]
+    expected = plain.fit(judge=judged([5, 2, 7, 4]))
+    assert found.history[1:] == expected.history
+    first = {key: found.history[0][key] for key in ("epoch", "phase", "loss", "best")}
+    assert first == {"epoch": 0, "phase": "start", "loss": "", "best": 0}
+    assert found.epoch == expected.epoch == 3
+    assert equal_weights(toy.model.state_dict(), plain.model.state_dict())
+    worse = Toy(tmp_path / "worse")
+    worse.phases = [worse.phase("one", 2, keeps_start=True), worse.phase("two", 2)]
+    kept = worse.fit(judge=judged([3, 1, 2, 3, 2]))  # equal is not better
+    assert (kept.epoch, kept.kept) == (0, kept.history[0])
+    assert equal_weights(worse.model.state_dict(), before)
+
+
+def test_patience_waits_for_better_than_the_first_weights(toy):
+    """After two epochs that are no better these are back, and the rate falls."""
+    starts = []
+
+    def prepare(model):
+        starts.append({name: w.clone() for name, w in model.state_dict().items()})
+
+    toy.schedule = replace(toy.schedule, lr_step=9, patience=2)
+    toy.phases = [toy.phase("only", 18, prepare=prepare, keeps_start=True)]
+    toy.fit(judge=judged([4, 1, 2, 1, 3]))
+    assert len(starts) == 4
+    assert [equal_weights(start, starts[0]) for start in starts] == [True, False, True, False]
+
+
 @pytest.mark.parametrize("epochs", [6, 20])
 def test_with_patience_no_kept_weights_are_worse_than_without(toy, tmp_path, epochs):
     """The same run, stopped at its best epoch before the first fall, is what stays."""

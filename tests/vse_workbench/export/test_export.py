@@ -17,8 +17,10 @@ import pytest
 import torch
 from clone import ROOT
 from commands import run_command, succeed
-from indexed import NETWORKS, draw_weights
+from corpora import change_params
+from indexed import NETWORKS, as_options, draw_weights, put_scores
 from PIL import Image
+from tiny_inputs import WORDS, write_vocabulary
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -30,6 +32,8 @@ from pipeline.features.checkpoint import read_checkpoint
 from pipeline.features.split import Words
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
+from pipeline.runtime.graph import stage_paths
+from stages.encode_sentences import main as encode_sentences
 from stages.evaluate import main as evaluate
 from vse_workbench import Embedder
 from vse_workbench.commands.export_model import main as export_model
@@ -234,6 +238,35 @@ class Vectors(torch.utils.data.Dataset):
 
     def __getitem__(self, number):
         return self.embedder.captions([self.texts[number]])[0]
+
+
+def test_a_model_of_more_models_is_exported_and_searched_like_the_others(indexed, tmp_path):
+    shutil.copytree(indexed, tmp_path, dirs_exist_ok=True)
+    with chdir(tmp_path):
+        change_params(tmp_path, more_models={"adapter": {}}, vocabulary__dim=128)
+        write_vocabulary(tmp_path, WORDS, dim=128)  # as wide as the image features
+        shutil.rmtree("data/vocabulary")
+        Path("vocabulary").rename("data/vocabulary")
+        names = ("captions", "vocabulary", "output", "encoder")
+        paths = stage_paths("encode_sentences", names)
+        succeed(encode_sentences, tmp_path, *as_options(paths))
+        draw_weights("adapter")
+        put_scores("adapter")
+        files = ["--metrics", "metrics/adapter.json", "--ranks", "data/ranks/adapter.h5"]
+        succeed(evaluate, tmp_path, "--scores", "data/scores/adapter.h5", *files)
+        succeed(export_model, tmp_path, "adapter", "--output", "out")
+        scores = read_scores(Path("data/scores/adapter.h5"), "test")
+        table = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
+        embedder = Embedder.load("out")
+        images = embedder.images(scores.image_ids[:3])
+        captions = embedder.captions(table.loc[list(scores.caption_ids[:3]), "text"])
+        np.testing.assert_allclose(images @ captions.T, scores.scores[:3, :3], atol=4e-3)
+        exported, own = (
+            run_command(search, "w1 w2", *words, folder=tmp_path)
+            for words in (["--from", "out"], ["--model", "adapter"])
+        )
+    assert exported.returncode == own.returncode == 0, exported.stderr + own.stderr
+    assert exported.stdout == own.stdout != ""
 
 
 @pytest.mark.parametrize("name", NETWORKS)

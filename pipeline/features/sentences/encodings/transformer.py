@@ -94,6 +94,21 @@ class Transformer:
                 states[row] = output["token_embeddings"][mask].float().cpu().numpy()
         return np.concatenate(states), np.array(list(map(len, states)), np.int64)
 
+    def token_ids(self, captions: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids (S,) int32 of the tokens whose states `token_states` gives, and their numbers (M,)
+        int64."""
+        ids = [np.zeros(0, np.int32)] * len(captions)
+        for row, text in enumerate(map(self._text, captions)):
+            if text:
+                read = self._network.preprocess([text])
+                ids[row] = read["input_ids"][read["attention_mask"].bool()].int().cpu().numpy()
+        return np.concatenate(ids), np.array(list(map(len, ids)), np.int64)
+
+    @property
+    def body(self) -> Any:
+        """The network before pooling, of the library transformers."""
+        return self._network.transformers_model
+
     def _outputs(
         self, captions: Sequence[Sequence[str]], kind: str | None
     ) -> Iterator[tuple[list[np.int64], Any]]:
