@@ -104,7 +104,7 @@ def test_unknown_words_are_named_on_standard_error(folder, model):
         (["", "--model", "vse"], "the query is empty"),
         (["?!", "--model", "vse"], "'?!' has no words"),
         (["w1", "--image", "test0.png", "--model", "vse"], "either a text or --image"),
-        (["w1", "--model", "gpt"], "model 'gpt': allowed are cca, dp_rnn, dual_path, scan"),
+        (["w1", "--model", "gpt"], "model 'gpt': allowed are adapter, cca, dp_rnn, dual_path"),
         (["w1", "--model", "vse", "--split", "train"], "split 'train'"),
         (["--image", "params.yaml", "--model", "vse"], "params.yaml: not an image"),
         (["--image", "none.png", "--model", "vse"], "none.png: no such file"),
