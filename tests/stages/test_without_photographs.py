@@ -26,6 +26,7 @@ from stages import (
     score,
     train,
 )
+from stages.params import load_params
 from vse_workbench.commands import look
 from vse_workbench.search.page import results_page
 
@@ -197,13 +198,6 @@ NEEDS_PIXELS = {
         "image_features.source = 'network': the dataset 'precomp' has no photographs",
         "set it to file, or regions.source to scan_npy, tsv or butd_h5",
     ),
-    "fine-tuning": (
-        prepare_corpus.main,
-        options(output="other"),
-        {"dataset": "precomp", "two_branch__fine_tuning__epochs": 1},
-        "two_branch.fine_tuning.epochs = 1: the dataset 'precomp' has no photographs to tune on",
-        "0: none",
-    ),
 }
 
 
@@ -218,6 +212,17 @@ def test_what_needs_pixels_refuses_by_the_name_of_its_setting(world, case):
         put_params(folder)
     assert message in said
     assert hint in said
+
+
+def test_fine_tuning_is_refused_with_the_params(world, monkeypatch):
+    folder, _ = world
+    put_params(folder, dataset="precomp", two_branch__fine_tuning__epochs=1)
+    monkeypatch.chdir(folder)
+    try:
+        with pytest.raises(WorkbenchError, match=r"fine_tuning\.epochs = 1: .* has no photographs"):
+            load_params(models=["two_branch"])
+    finally:
+        put_params(folder)
 
 
 def test_look_says_it(world):
