@@ -22,7 +22,7 @@ from pipeline.runtime.engines import Engine
 from pipeline.runtime.section import RuntimeConfig
 
 COUNT = size(5_000, 20)
-SIDE = size(128, 40)
+SIDE = size(64, 40)
 EVERY = size(100, 10)  # one image of so many is new
 BATCH = size(64, 2)  # the default of params.yaml
 RUNS = size(3, 1)
