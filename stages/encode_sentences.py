@@ -9,6 +9,7 @@ import pandas as pd
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.features.groups import write_groups
 from pipeline.features.imports import IMPORTS, Wanted
+from pipeline.features.kept_rows import RowStore
 from pipeline.features.sentences.encoder import chosen_settings, encoder_job, fit_encoder
 from pipeline.features.shards import Plan
 from pipeline.runtime.code import code_digest
@@ -16,7 +17,13 @@ from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
+from pipeline.runtime.repeatable import (
+    name_of,
+    pick_device,
+    say_quota,
+    seed_everything,
+    set_threads,
+)
 from pipeline.runtime.section import EmbeddingFileConfig
 from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
@@ -46,7 +53,7 @@ def main(
     is_network = settings.encoding == "transformer"
     if is_network:
         device = pick_device(params.runtime.device)
-        machine += [str(device), *map(version, OF_NETWORKS)]
+        machine += [name_of(device), *map(version, OF_NETWORKS)]
     fitted = encoder  # of a shard: what the process that asked for it has fitted
     if rows is None:
         key = fingerprint(
@@ -69,6 +76,7 @@ def main(
         module="stages.encode_sentences",
         paths={"captions": captions, "vocabulary": vocabulary, "encoder": fitted},
         engine=Engine(params.runtime, on_device=is_network),
+        store=RowStore(WORK / "rows", params.runtime.extraction.kept_gb),
         unit="captions",
     )
     job.make(WORK / "sentences", output, plan, rows is not None)

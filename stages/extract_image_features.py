@@ -6,6 +6,7 @@ from models.backbone.extraction import network_job
 from models.backbone.network import write_network
 from pipeline.corpus.tables import images_digest, load_captions, load_images
 from pipeline.features.imports import IMPORTS, Wanted
+from pipeline.features.kept_rows import RowStore
 from pipeline.features.shards import Plan
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
@@ -58,6 +59,7 @@ def main(
         module="stages.extract_image_features",
         paths={"images": images, "detector": detector, "network": network},
         engine=Engine(params.runtime),
+        store=RowStore(WORK / "rows", params.runtime.extraction.kept_gb),
     )
     job.make(WORK / "image_features", output, plan, rows is not None)
     say(f"image features: {len(table):,} x {job.width}, {job.attributes['model']}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from models.backbone.grid import grid_job
 from models.detector.extraction import detector_job
 from pipeline.corpus.tables import images_digest, load_images
+from pipeline.features.kept_rows import RowStore
 from pipeline.features.regions.source import import_job
 from pipeline.features.shards import Plan
 from pipeline.runtime.engines import Engine
@@ -50,6 +51,7 @@ def main(
         module="stages.extract_region_features",
         paths={"images": images, "detector": detector},
         engine=Engine(params.runtime),
+        store=RowStore(WORK / "rows", params.runtime.extraction.kept_gb),
     )
     job.make(WORK / "region_features", output, plan, rows is not None)
     slots, _ = job.datasets["features"][0]

@@ -43,20 +43,16 @@ from models.backbone.preprocessing import (
 )
 from models.backbone.weights import classifier_with_weights, load_detector_body
 from pipeline.corpus.images import check_aspect
-from pipeline.corpus.loading import (
-    ImageFiles,
-    Rows,
-    decode_ahead,
-    whole_batches,
-)
+from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead
 from pipeline.corpus.tables import images_digest, require_files
+from pipeline.features.batches import alone
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
 from pipeline.features.layout import Array, Attributes, Datasets, cast_finite
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import Progress
-from pipeline.runtime.repeatable import pick_device
+from pipeline.runtime.repeatable import name_of, pick_device
 from pipeline.runtime.section import RuntimeConfig
 
 Forward = Callable[[Tensor], Tensor]  # images (B, 3, S, S) float32 to (B, ...) float32
@@ -212,6 +208,7 @@ def extraction_job(
         attributes=attributes,
         machine=machine,
         fill=fill_file,
+        inputs=alone(images["sha256"].tolist(), batch_size),
     )
 
 
@@ -227,7 +224,7 @@ def describe_machine(device: torch.device, runtime: RuntimeConfig) -> list[Any]:
         Values that JSON can hold: device, threads, version of torch, and the kernels that are
         loaded.
     """
-    return [str(device), runtime.threads, torch.__version__, *loaded_kernels()]
+    return [name_of(device), runtime.threads, torch.__version__, *loaded_kernels()]
 
 
 def fill(
@@ -259,7 +256,7 @@ def fill(
         WorkbenchError: images that cannot be read, have changed or are extremely long.
     """
     check_aspects(images)
-    todo = whole_batches(writer.missing, batch_size, len(images))
+    todo = writer.batches(batch_size)
     source = Pictures(ImageFiles(images, max_pixels), todo, read=read, join=join)
     done = len(images) - sum(len(rows) for rows in todo)
 

@@ -18,9 +18,11 @@ from torch import Tensor
 from models.backbone.extraction import describe_machine, fill
 from models.backbone.network import weights_digest
 from models.backbone.preprocessing import PictureBatch
+from models.detector.c4 import C4Detector
 from models.detector.selection import RegionOutput, select_regions
 from models.detector.weights import load_detector
 from pipeline.corpus.tables import require_files
+from pipeline.features.batches import RowInputs, alone, grouped
 from pipeline.features.layout import Array
 from pipeline.features.regions.file import ImageRegions, described, pad_regions, region_datasets
 from pipeline.features.regions.params import RegionsConfig
@@ -96,7 +98,30 @@ def detector_job(
         attributes=attributes,
         machine=machine,
         fill=fill_file,
+        inputs=row_inputs(images, settings.batch_size, one_by_one=isinstance(network, C4Detector)),
     )
+
+
+def row_inputs(images: pd.DataFrame, batch_size: int, *, one_by_one: bool) -> RowInputs:
+    """What the regions of each image depend on.
+
+    Args:
+        images: N rows of the corpus's table.
+        batch_size: images of a batch.
+        one_by_one: whether the images of a batch pass the detector one at a time; else those of
+            one size pass together, and their number is part of what a row depends on.
+
+    Returns:
+        The digest of every image, and which images may share a batch with it.
+    """
+    digests = images["sha256"].tolist()
+    if one_by_one:
+        return alone(digests, batch_size)
+    sizes = pd.Series(list(zip(images["width"], images["height"], strict=True)))
+    batches = pd.Series(np.arange(len(images)) // batch_size)
+    counts = sizes.groupby([batches, sizes]).transform("size")
+    companies = list(zip(sizes, counts.tolist(), strict=True))
+    return grouped(digests, companies, {company: company[1] for company in companies})
 
 
 def regions_of(

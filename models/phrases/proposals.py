@@ -34,8 +34,9 @@ from models.backbone.weights import classifier_with_weights, load_detector_body
 from models.detector.c4 import C4Detector
 from models.detector.fpn import FPNDetector, alike, ratios
 from models.detector.weights import load_detector
-from pipeline.corpus.loading import ImageFiles, decode_ahead, whole_batches
+from pipeline.corpus.loading import ImageFiles, decode_ahead
 from pipeline.corpus.tables import images_digest
+from pipeline.features.batches import whole_batches
 from pipeline.features.feature_file import FeatureWriter
 from pipeline.phrases.boxes import rows_of_images
 from pipeline.phrases.params import BoxFeaturesConfig, BoxNetworkConfig, PhrasesConfig

@@ -44,22 +44,6 @@ class ImageFiles:
         return image
 
 
-def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
-    """The batches that hold any of some missing rows, whole, as float sums may differ between
-    batches of different sizes.
-
-    Args:
-        missing: row numbers, int64, in [0, count).
-        size: rows of a batch.
-        count: of all rows.
-
-    Returns:
-        The row numbers of each batch, (<= size,) int64, ascending.
-    """
-    starts = (np.unique(missing // size) * size).tolist()
-    return [np.arange(start, min(start + size, count)) for start in starts]
-
-
 def decode_ahead(batches: Dataset[Any], workers: int, section: str) -> Iterator[Any]:
     """The batches in order, decoded ahead of their use.
 

@@ -22,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.features.batches import Rows, whole_batches
 from pipeline.features.hdf5 import (
     Layout,
     damaged,
@@ -53,12 +54,15 @@ from pipeline.runtime.process import say
 
 IMPORTED = "imported from "  # begins the attribute `model` of what was made elsewhere
 
-Rows = npt.NDArray[np.int64]
-
 FLUSH_SECONDS = 5.0  # of work that a power cut may cost
 DIGEST_BYTES = 32
 WRITTEN = 1 << 32  # beside the 32 bits of a checksum
+UNKNOWN = -1  # in place of a checksum
 CHECKED_ROWS = 256  # read at once
+
+
+class OtherBytes(Exception):
+    """A row was computed once more, and its bytes are not those that it had."""
 
 
 class FeatureFile:
@@ -261,11 +265,48 @@ class FeatureWriter:
             self._begin(structure)
         self._handle = open(self.path, "rb+")  # noqa: SIM115 - closed by close()
         self._flushed = time.monotonic()
+        self._expected = np.full(len(ids), UNKNOWN)
+        self._packed: list[Rows] | None = None
 
     @property
     def missing(self) -> Rows:
         """Row numbers not yet written, ascending."""
         return self._mask.missing
+
+    @property
+    def checksums(self) -> Rows:
+        """(N,) CRC-32 of every row, once none is missing."""
+        return self._mask.checksums
+
+    def batches(self, size: int) -> list[Rows]:
+        """The rows to compute together, batch by batch, until none is missing.
+
+        Args:
+            size: rows of a batch.
+
+        Returns:
+            The row numbers of each: batches with fixed boundaries, or those given to `expect`.
+        """
+        if self._packed is not None:
+            return self._packed
+        return whole_batches(self.missing, size, len(self.ids))
+
+    def expect(self, rows: Rows, checksums: Rows, batches: list[Rows]) -> None:
+        """Refuse other bytes for some rows from now on.
+
+        Args:
+            rows: (B,) their numbers.
+            checksums: (B,) CRC-32 of each.
+            batches: what `batches` gives from now on.
+        """
+        self._expected[rows] = checksums
+        self._packed = batches
+
+    def start_again(self) -> None:
+        """Expect nothing, and take all rows for missing."""
+        self._expected[:] = UNKNOWN
+        self._packed = None
+        self._mask.clear()
 
     def write(self, rows: npt.ArrayLike, **arrays: Array) -> None:
         """Write some rows.
@@ -276,20 +317,26 @@ class FeatureWriter:
 
         Raises:
             ValueError: for arrays of another shape.
+            OtherBytes: for a row that does not have the bytes that are expected of it.
             WorkbenchError: for values that are not finite or that the type cannot hold.
         """
         chosen = np.asarray(rows, dtype=np.int64)
         names = [self.ids[row] for row in chosen]
-        stored = []
+        stored = {}
         for name in self.datasets:
             values = arrays[name]
             layout = self._layouts[name]
             if values.shape != (len(chosen), *layout.shape[1:]):
                 raise ValueError(f"{name}: {values.shape} for {len(chosen)} of {layout.shape}")
-            stored.append(cast_finite(name, values, layout.dtype, names))
+            stored[name] = cast_finite(name, values, layout.dtype, names)
+        checksums = row_checksums(list(stored.values()))
+        expected = self._expected[chosen]
+        if ((expected != UNKNOWN) & (expected != checksums)).any():
+            raise OtherBytes
+        for name, values in stored.items():
             with translating_write_errors(self.path):
-                _write_rows(self._handle, layout.offset, chosen, stored[-1])
-        self._mask.mark(chosen, stored)
+                _write_rows(self._handle, self._layouts[name].offset, chosen, values)
+        self._mask.mark(chosen, checksums)
         if time.monotonic() - self._flushed >= self.flush_seconds:
             self.flush()
 
@@ -371,14 +418,23 @@ class WrittenRows:
         """Row numbers that are not marked, ascending."""
         return np.flatnonzero(self._marks == 0)
 
-    def mark(self, rows: Rows, values: Sequence[Array]) -> None:
+    @property
+    def checksums(self) -> Rows:
+        """(N,) CRC-32 of every row, once all are marked."""
+        return self._marks & ~WRITTEN
+
+    def mark(self, rows: Rows, checksums: Rows) -> None:
         """Note that rows are written.
 
         Args:
             rows: (B,) row numbers.
-            values: of each dataset, in their order: (B, ...) contiguous, as stored.
+            checksums: (B,) CRC-32 of each, as `row_checksums` gives it.
         """
-        self._marks[rows] = WRITTEN | row_checksums(values)
+        self._marks[rows] = WRITTEN | checksums
+
+    def clear(self) -> None:
+        """Note that no row is written."""
+        self._marks[:] = 0
 
     def save(self) -> None:
         """Make what is marked survive a kill."""

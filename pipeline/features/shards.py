@@ -13,12 +13,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from pipeline.features.feature_file import FLUSH_SECONDS, FeatureFile, FeatureWriter
+from pipeline.features.batches import RowInputs, Rows, packed_batches
+from pipeline.features.feature_file import FLUSH_SECONDS, FeatureFile, FeatureWriter, OtherBytes
+from pipeline.features.kept_rows import KeptRows, RowStore
 from pipeline.features.layout import Attributes, Datasets, stored_attributes
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
@@ -42,6 +45,7 @@ class Plan:
     module: str  # that is run to make a shard, a stage with the option --rows
     paths: Mapping[str, Path | None]  # its other options, None for those that were not given
     engine: Engine
+    store: RowStore  # of rows of earlier runs
     unit: str = "images"
 
     def ranges(self, count: int) -> list[range]:
@@ -66,6 +70,7 @@ class FeatureJob:
     attributes: Attributes
     machine: Sequence[object]  # what else the values depend on, JSON-able
     fill: Callable[[FeatureWriter], None]  # writes the missing rows
+    inputs: RowInputs | None = None  # of the rows; None where they depend on the whole corpus
 
     @property
     def width(self) -> int:
@@ -85,27 +90,71 @@ class FeatureJob:
             WorkbenchError: for values that cannot be stored, and for a shard that fails.
         """
         if is_shard:
-            self._write_shard(output)
+            self._write_shard(output, plan.store)
         elif plan.size is None:
-            self.write(work, output)
+            checksums = self.write(work, output, plan.store)
+            self._keep(plan.store, output, checksums)
         else:
             self._write_in_shards(work, output, plan)
 
-    def write(self, work: Path, output: Path) -> None:
+    def write(self, work: Path, output: Path, store: RowStore | None = None) -> Rows:
         """Make the file in this process; what was killed is continued.
 
         Args:
             work: folder for unfinished work.
             output: the file.
+            store: of rows of earlier runs, None for no use of them.
+
+        Returns:
+            (N,) CRC-32 of the rows.
 
         Raises:
             WorkbenchError: for values that cannot be stored.
         """
         with self._writer(work, self._key(self.attributes)) as writer:
-            self.fill(writer)
+            kept = self._kept_rows(store)
+            if kept is None or not self._fill_around(kept, writer):
+                self.fill(writer)
             writer.finish(output)
+        return writer.checksums
 
-    def _write_shard(self, output: Path) -> None:
+    def _kept_rows(self, store: RowStore | None) -> KeptRows | None:
+        if store is None or self.inputs is None:
+            return None
+        return store.find(self._row_key, self.inputs, self.datasets)
+
+    def _fill_around(self, kept: KeptRows, writer: FeatureWriter) -> bool:
+        """Compute the rows that an earlier run does not have, then copy its own. Some of these are
+        computed, too: False, and nothing is written, where one has other bytes now."""
+        assert self.inputs is not None, "rows are found by their inputs"
+        say(f"reused {len(kept.rows):,} of {len(self.ids):,} rows of an earlier run")
+        missing = np.setdiff1d(writer.missing, kept.rows)
+        writer.expect(kept.rows, kept.checksums, packed_batches(missing, self.inputs))
+        try:
+            self.fill(writer)
+            for rows, values in kept.blocks(list(self.datasets)):
+                writer.write(rows, **values)
+        except OtherBytes:
+            say("rows of an earlier run are not used: some have other bytes now")
+            writer.start_again()
+            return False
+        return True
+
+    def _keep(self, store: RowStore, output: Path, checksums: Rows) -> None:
+        if self.inputs is not None:
+            store.keep(self._row_key, self.inputs, output, checksums)
+
+    @cached_property
+    def _row_key(self) -> str:
+        """The name of rows in a store: a digest of all that they depend on but their input. The
+        code is that which is loaded before the first row is computed."""
+        attributes = {name: value for name, value in self.attributes.items() if name != CORPUS}
+        kinds = {name: [shape, np.dtype(kind).str] for name, (shape, kind) in self.datasets.items()}
+        return fingerprint(
+            attributes=attributes, datasets=kinds, source=code_digest(), machine=list(self.machine)
+        )
+
+    def _write_shard(self, output: Path, store: RowStore) -> None:
         end_with_input()
         if output.stem != self._key(self.attributes):
             raise WorkbenchError(
@@ -114,7 +163,7 @@ class FeatureJob:
                 "libraries and processor",
             )
         work = output.with_suffix("")
-        self.write(work, output)
+        self.write(work, output, store)
         shutil.rmtree(work)
 
     def _write_in_shards(self, work: Path, output: Path, plan: Plan) -> None:
@@ -142,6 +191,7 @@ class FeatureJob:
                 for name in plan.engine.run(commands):
                     progress.update(wanted[name].move_into(writer))
             writer.finish(output)
+        self._keep(plan.store, output, writer.checksums)
         # What a kill left: a file whose rows were copied, the folder of a finished shard's work.
         for shard in shards:
             shard.path.unlink(missing_ok=True)

@@ -59,6 +59,15 @@ def pick_device(name: str) -> "torch.device":
     return torch.device("cuda" if available and name != "cpu" else "cpu")
 
 
+def name_of(device: "torch.device") -> str:
+    """What tells a device from others that may compute other bits: cards differ."""
+    import torch
+
+    if device.type != "cuda":
+        return str(device)
+    return f"{device} {torch.cuda.get_device_name(device)}"
+
+
 def say_quota(threads: int) -> None:
     """Tell the user where this process may use fewer processors than it has threads."""
     if owns_work():

@@ -305,6 +305,7 @@ class ExtractionConfig(Section):
     engine: Literal["local", "ray"] = "local"
     workers: Count = 1
     shard: Count | None = None
+    kept_gb: NonNegative = 20.0
 
     @cross_check
     def _shards_for_all(self) -> Iterator[InitErrorDetails]:

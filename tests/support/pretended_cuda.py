@@ -191,12 +191,13 @@ def _inside(given: str | torch.device) -> str | torch.device:
 @contextmanager
 def pretended_cuda() -> Iterator[None]:
     available = patch.object(torch.cuda, "is_available", lambda: True)
+    named = patch.object(torch.cuda, "get_device_name", lambda device: "pretended")
     # it asks the driver whether a graph of its work is being recorded
     recorded = patch.object(Optimizer, "_accelerator_graph_capture_health_check", lambda _: None)
     reduced = patch.object(torch.cuda, "is_bf16_supported", lambda: True)
     compiled = patch("torch._dynamo.utils.has_triton", lambda: False)
     own = torch.backends.cudnn.flags(enabled=False)
-    with available, recorded, reduced, compiled, own, _PretendedGpu(), _SaysMeta():
+    with available, named, recorded, reduced, compiled, own, _PretendedGpu(), _SaysMeta():
         yield
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.features.kept_rows import RowStore
 from pipeline.features.shards import FeatureJob, Plan
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.errors import WorkbenchError
@@ -82,7 +83,8 @@ def main():
         DRIVER.write_text(str(os.getpid()))
     sharing = {"engine": given.engine, "workers": given.workers, "shard": given.shard}
     runtime = RuntimeConfig(device="cpu", threads=1, processes=1, extraction=sharing)
-    made_by = "sharded_program", {"corpus": given.corpus}, Engine(runtime)
+    store = RowStore(WORK / "rows", 0)
+    made_by = "sharded_program", {"corpus": given.corpus}, Engine(runtime), store
     plan = Plan(given.shard, BATCH, table, digest, *made_by)
     if given.rows and asked("kill_before_cleaning", given.rows[0]):
         shutil.rmtree = lambda _: die(os.getpid())

@@ -6,6 +6,7 @@ and `read_encoder` keep it in a file with all that a new sentence needs to be en
 the corpus were, and `encoder_job` makes the feature file of all captions.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import numpy as np
 from pandas import DataFrame
 
 from pipeline.corpus.tables import captions_digest, in_split
+from pipeline.features.batches import alone, in_blocks
 from pipeline.features.feature_file import IMPORTED, FeatureFile, FeatureWriter
 from pipeline.features.groups import GroupFile, write_groups
 from pipeline.features.hdf5 import damaged
@@ -42,8 +44,9 @@ class Encoding(Protocol):
 
     Some have more. One whose settings name files or programs has `depends_on(settings)`: what of
     them its vectors depend on, JSON-able, files told by their content; for others it is the
-    settings. One that is a network has `layer`, what its vectors are in one line, `block` in place
-    of BLOCK, `to(device)`, and `cut(captions)`: how many of M it reads in part.
+    settings. One whose vectors depend on their caption alone, whatever stands beside it in a block,
+    has `by_row = True`. One that is a network has `layer`, what its vectors are in one line,
+    `block` in place of BLOCK, `to(device)`, and `cut(captions)`: how many of M it reads in part.
     """
 
     dim: int
@@ -94,6 +97,12 @@ class SentenceEncoder:
     def block(self) -> int:
         """Captions encoded at once."""
         return int(getattr(self.encoding, "block", BLOCK))
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the bytes of a vector depend on its caption alone. The products of a projection
+        depend on the place in the block, too."""
+        return self.projection is None and getattr(self.encoding, "by_row", False)
 
     @property
     def dim(self) -> int:
@@ -342,18 +351,22 @@ def encoder_job(
         "weights_sha256": sha256_file(fitted),
         "layer": encoder.layer,
     }
+    digests = [
+        hashlib.sha256(json.dumps(list(words)).encode()).hexdigest() for words in captions["tokens"]
+    ]
     job = FeatureJob(
         ids=captions["caption_id"].tolist(),
         datasets={"features": ((encoder.dim,), "float16")},
         attributes=attributes,
         machine=machine,
         fill=partial(encode_missing, encoder, list(captions["tokens"])),
+        inputs=(alone if encoder.by_row else in_blocks)(digests, encoder.block),
     )
     return job, encoder
 
 
 def encode_missing(encoder: SentenceEncoder, captions: Captions, writer: FeatureWriter) -> None:
-    """Write the rows of those blocks of captions that miss any.
+    """Write the missing rows.
 
     Args:
         encoder: that makes the vectors.
@@ -363,11 +376,9 @@ def encode_missing(encoder: SentenceEncoder, captions: Captions, writer: Feature
     Raises:
         WorkbenchError: for vectors that float16 cannot hold.
     """
-    missing = writer.missing
-    done = len(captions) - len(missing)
+    todo = writer.batches(encoder.block)
+    done = len(captions) - sum(len(rows) for rows in todo)
     with Progress("sentences", len(captions), "captions", done) as progress:
-        for start, block in blocks(captions, encoder.block):
-            rows = np.arange(start, start + len(block))
-            if np.isin(rows, missing).any():
-                writer.write(rows, features=encoder.encode(block))
-                progress.update(len(block))
+        for rows in todo:
+            writer.write(rows, features=encoder.encode([captions[row] for row in rows]))
+            progress.update(len(rows))

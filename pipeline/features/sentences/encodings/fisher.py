@@ -24,6 +24,8 @@ class JoinedFisher:
     """The Fisher vectors of several mixtures, [first | second | ...]; for one its own and nothing
     else. parts: by the kind of their mixture, all of the same words."""
 
+    by_row = True  # a vector depends on its caption alone
+
     def __init__(self, parts: dict[str, FisherVector]) -> None:
         self.parts = parts
         self.dim = sum(part.dim for part in parts.values())

@@ -21,6 +21,8 @@ class MeanVector:
         vectors: (V, D) of the words, finite.
     """
 
+    by_row = True  # a vector depends on its caption alone
+
     def __init__(self, words: Sequence[str], vectors: np.ndarray) -> None:
         self._index = index_words(words, vectors)
         self._table = torch.tensor(vectors, dtype=torch.float32)

@@ -28,6 +28,8 @@ class TfIdf:
         stop: words and lemmas that do not count.
     """
 
+    by_row = True  # a vector depends on its caption alone
+
     def __init__(
         self, terms: Sequence[str], idf: np.ndarray, lemmatiser: Lemmatiser, stop: frozenset[str]
     ) -> None:
