@@ -51,7 +51,7 @@ from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import Progress
-from pipeline.runtime.repeatable import pick_device
+from pipeline.runtime.repeatable import check_gpu_memory, pick_device
 from pipeline.runtime.section import RuntimeConfig
 
 Forward = Callable[[Tensor], Tensor]  # images (B, 3, S, S) float32 to (B, ...) float32
@@ -245,7 +245,8 @@ def fill(
         join: as for Pictures.
 
     Raises:
-        WorkbenchError: images that cannot be read, have changed or are extremely long.
+        WorkbenchError: images that cannot be read, have changed or are extremely long; the memory
+            of the GPU has run out.
     """
     check_aspects(images)
     todo = whole_batches(writer.missing, batch_size, len(images))
@@ -254,7 +255,9 @@ def fill(
 
     with Progress(section.replace("_", " "), len(images), "images", done=done) as progress:
         for batch in decode_ahead(source, workers, section):
-            writer.write(batch.rows, **compute(batch))
+            arrays = compute(batch)
+            check_gpu_memory()
+            writer.write(batch.rows, **arrays)
             progress.update(len(batch.rows))
 
 

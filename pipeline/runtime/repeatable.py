@@ -25,7 +25,9 @@ def seed_everything(seed: int, compiled: bool = False) -> None:
     """
     import torch
 
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it
+    # cuBLAS repeats itself only with workspaces of one size; another size in the shell would give
+    # other bits with the same params
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - libraries that draw from the global state
     torch.manual_seed(seed)
@@ -34,7 +36,33 @@ def seed_everything(seed: int, compiled: bool = False) -> None:
         torch.use_deterministic_algorithms(True, warn_only=True)
     # nothing here reads memory before it is written, and filling it costs one to five percent
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.benchmark = False  # it chooses by times and by free memory
+
+
+def check_gpu_memory() -> None:
+    """Refuse what was computed since the memory of the GPU ran out; call it before results are
+    written.
+
+    A convolution that gets no memory for the workspace of its algorithm is no error: torch takes
+    the next algorithm, whose last bits differ, and keeps to it (run_single_conv in PyTorch's
+    aten/src/ATen/native/cudnn/Conv_v8.cpp). So a training beside others on a full GPU would part
+    from its twins, unseen. Torch's allocator counts what it has refused.
+
+    Raises:
+        WorkbenchError: memory was refused in this process, which went on.
+    """
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return
+    refused = torch.cuda.memory_stats().get("num_ooms", 0)
+    if refused:
+        raise WorkbenchError(
+            f"the memory of the GPU ran out {refused} times, and convolutions went on with another "
+            "algorithm, so that the last bits would not repeat",
+            "run the same command again, which goes on from the last saved state, with fewer "
+            "processes beside it on the GPU; alone on it, lower batch_size",
+        )
 
 
 def set_threads(threads: int) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress, say
+from pipeline.runtime.repeatable import check_gpu_memory
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile, random_states, restore_random_states
 from pipeline.training.schedule import (
@@ -525,7 +526,8 @@ class Trainer:
         return past + (self.batches_of_phase() if self.state.phase < len(self.phases) else 0)
 
     def save(self) -> None:
-        """Write the state, which is the same in all processes."""
+        """Write the state, which is the same in all processes, unless its bits would not repeat."""
+        check_gpu_memory()
         if self.processes.rank_id:
             return
         self.resume.save(

@@ -100,6 +100,30 @@ def toy(tmp_path):
     return Toy(tmp_path)
 
 
+def test_nothing_is_kept_once_memory_of_the_gpu_ran_out_and_the_training_goes_on(
+    toy, tmp_path, monkeypatch
+):
+    """The allocator counts what it refused, although cuDNN went on with another algorithm. There is
+    no GPU here: its counter is set."""
+    expected = Toy(tmp_path / "undisturbed").fit()
+    refused = {"num_ooms": 0}
+
+    def judge(found, rows):
+        refused["num_ooms"] = int(len(rows) == 2)  # in the third epoch
+        return validate_retrieval(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        patch.setattr(torch.cuda, "memory_stats", lambda: refused)
+        patch.setattr(torch.cuda, "get_rng_state_all", list)
+        with pytest.raises(WorkbenchError, match="memory of the GPU ran out 1 times") as error:
+            toy.fit(judge)
+    assert "run the same command again" in error.value.hint
+    assert toy.resume.load()["state"]["epoch"] == 2
+    again = Toy(tmp_path)
+    assert again.fit().history == expected.history
+
+
 def judged(scores):
     """A judge that gives these scores, an epoch each."""
     return lambda found, rows: Validation({"val_rsum": 1.0}, "", score=float(scores[len(rows)]))
