@@ -2,7 +2,7 @@
 
 Each row is printed as soon as it is measured. `python -m benchmarks --page docs/benchmarks.md` also
 writes the table so far into that page after each row, between two marks, and beside the page the
-samples behind every row (docs/benchmarks.tsv). `python -m benchmarks gpu` runs alone, on a machine
+samples behind every row, with the ending .tsv. `python -m benchmarks gpu` runs alone, on a machine
 with a GPU; it has marks and a file of samples of its own.
 `BENCHMARKS_SMALL=1 python -m benchmarks` runs all in small: its figures mean nothing.
 """
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--page", type=Path)
     options = parser.parse_args(arguments)
     page = options.page
-    names = options.names or [name for name in NAMES if SMALL or name != GPU]
+    names = options.names or [name for name in NAMES if name != GPU]
     begin = BEGIN_GPU if names == [GPU] else BEGIN
     if page and (SMALL or not page.is_file() or not with_table(page.read_text("utf-8"), "", begin)):
         say(f"error: {page} is no page with the marks {begin.strip()} and {END.strip()}")
@@ -53,13 +53,12 @@ def main(arguments: list[str]) -> int:
     if unknown := sorted(set(names) - set(NAMES)):
         say(f"error: no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
         return 2
-    if GPU in names and not SMALL:
-        if names != [GPU]:
-            say("error: gpu is run alone: python -m benchmarks gpu")
-            return 2
-        if not torch.cuda.is_available():
-            say("error: gpu: torch sees no CUDA device; BENCHMARKS_SMALL=1 runs it on the CPU")
-            return 2
+    if GPU in names and names != [GPU]:
+        say("error: gpu is run alone: python -m benchmarks gpu")
+        return 2
+    if GPU in names and not SMALL and not torch.cuda.is_available():
+        say("error: gpu: torch sees no CUDA device; BENCHMARKS_SMALL=1 runs it on the CPU")
+        return 2
     for name in names:  # one that cannot be loaded ends this before an hour has passed
         importlib.import_module(f"benchmarks.bench_{name}")
     with nullcontext() if SMALL else measuring_lock():

@@ -1,18 +1,21 @@
-"""What an NVIDIA GPU does with this: one program of at most 8 minutes on one H100.
+r"""What an NVIDIA GPU does with this: one program of at most 8 minutes on one H100.
 
     python -m benchmarks gpu
 
-It needs this repository, Python from 3.11, torch, torchvision, h5py, numpy, pandas, pyarrow, Pillow
-and CARRIED, which are small. Data are generated and weights are random. Where a machine has no
-network, bring what it lacks as wheels beside the repository, made for its Python on another one:
+It needs this repository, Python from 3.11, torch, torchvision, h5py, numpy, pandas, pyarrow and
+Pillow, and the small packages of CARRIED. It does not need DVC. Data are generated, weights are
+random. What a machine without a network lacks is brought along as wheels, made for its Python on
+another, here what pydantic is made of:
 
-    pip download --only-binary=:all: --no-deps --python-version 3.12 \
-        --platform manylinux_2_17_x86_64 -d wheels pydantic pydantic-core annotated-types ...
-    pip install --no-index --no-deps --find-links wheels pydantic pydantic-core annotated-types ...
+    pip download --dest wheels --no-deps --constraint constraints.txt --only-binary=:all: \
+        --python-version 3.12 --platform manylinux_2_17_x86_64 \
+        pydantic pydantic-core annotated-types typing-inspection
+    pip install --no-index --find-links wheels --no-deps \
+        pydantic pydantic-core annotated-types typing-inspection
 
-and flash-kmeans for the row that compares with it. Every row is printed when it is there. `--page
-FILE` keeps FILE up to date, too (a copy of docs/benchmarks.md), so that the program can be cut
-anywhere. What could no longer be finished in time is left out, and says so.
+A row compares with flash-kmeans where that is installed. Every row is printed when it is there;
+`--page FILE` also keeps FILE up to date, a copy of docs/benchmarks.md. So the program can be cut
+anywhere. A part that would take longer than what is left of the time is left out, and says so.
 
 With BENCHMARKS_SMALL=1 all rows run on the CPU with tiny data.
 """
@@ -80,15 +83,12 @@ from pipeline.features.statistics.kmeans import kmeans, squared_norms
 from pipeline.runtime.repeatable import seed_everything
 from pipeline.training.schedule import build_optimiser
 
-# distributions beside those of the first lines, with what they need; a test keeps the list
+# what it needs beside the packages of the first lines; a test runs it with nothing else
 CARRIED = (
     "annotated-types",
     "pydantic",
     "pydantic-core",
-    "regex",
-    "ruamel.yaml",
     "safetensors",
-    "scikit-learn",
     "scipy",
     "threadpoolctl",
     "typing-inspection",
@@ -113,6 +113,8 @@ COMPARED = size((64, 128), (4, 6))  # images and captions whose scores both devi
 CLIP, RATE = 2.0, 2e-4
 SHARES = [0.97, 0.9, 0.8]  # of the memory that a training would take
 
+NORMS = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+
 Work = Callable[[], Any]
 
 
@@ -133,7 +135,9 @@ def rows() -> Iterator[Row]:
                 raise
             yield Row(name, f"failed: {type(error).__name__}: {error}", "<= 0 failures", 1)
         gc.collect()
-        torch.cuda.empty_cache()
+        if ON_GPU:
+            torch.cuda.empty_cache()
+            torch.cuda.reset_accumulated_memory_stats()  # of a part that ran out of memory
 
 
 # ---- the same training, again and beside others
@@ -315,13 +319,11 @@ def shape_text(vectors: Tensor) -> str:
 
 def clusters() -> Iterator[Row]:
     """K-means from the same first centres, as many updates each."""
-    generator = torch.Generator(DEVICE).manual_seed(0)
-    centres = torch.randn(2 * K, WIDTH, generator=generator, device=DEVICE)
-    members = torch.randint(2 * K, (POINTS,), generator=generator, device=DEVICE)
-    points = torch.randn(POINTS, WIDTH, generator=generator, device=DEVICE)
-    points += centres[members]
-    points.clamp_(min=0)
-    del centres
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(2 * K, WIDTH, generator=generator)
+    members = torch.randint(2 * K, (POINTS,), generator=generator)
+    points = torch.randn(POINTS, WIDTH, generator=generator)
+    points = points.add_(centres[members]).clamp_(min=0).to(DEVICE)
     work = f"K-means of {POINTS:,} x {WIDTH:,}, k = {K:,}, {UPDATES} updates"
     ours = partial(kmeans, points, K, points[:K], UPDATES, 0)
     costs, peak = in_turn(ours, partial(plain_kmeans, points))
@@ -696,7 +698,8 @@ def values_row(name: str) -> Row:
         scores_and_gradients(copy.deepcopy(model).to(device), images, captions)
         for device in (torch.device("cpu"), DEVICE)
     ]
-    with torch.backends.cudnn.flags(allow_tf32=False, benchmark=False):
+    used = torch.backends.cudnn.enabled
+    with torch.backends.cudnn.flags(enabled=used, benchmark=False, allow_tf32=False):
         exact = scores_and_gradients(copy.deepcopy(model).to(DEVICE), images, captions)
     scores = difference(found[0][0], found[1][0])
     figure = f"{scores:.1g} of the largest score, {difference(found[0][0], exact[0]):.1g} without "
@@ -747,7 +750,7 @@ def random_model(name: str) -> tuple[Model, Any, Any]:
 def scores_and_gradients(
     model: Model, images: Any, captions: Any
 ) -> tuple[Tensor, dict[str, Tensor] | None]:
-    """On the model's device.
+    """On the model's device, without dropout, and batch norms with their own moments.
 
     Args:
         model: With its weights.
@@ -757,6 +760,10 @@ def scores_and_gradients(
     Returns:
         Scores (N, M), and gradients by weight, both on the CPU; None for a model without any.
     """
+    model.train()  # cuDNN has no gradient of a recurrent network in evaluation mode
+    for module in model.modules():
+        if isinstance(module, NORMS):
+            module.eval()
     batch = Batch(images, captions, torch.zeros(1), torch.zeros(1)).to(model.device)
     scores = model.score(model.embed_images(batch.images), model.embed_captions(batch.captions))
     towards = torch.randn(scores.shape, generator=torch.Generator().manual_seed(1))
@@ -864,7 +871,7 @@ def compared(pair: Paired, than: str) -> str:
 
 # each with the seconds that it takes at most
 PARTS: dict[Callable[[], Iterator[Row]], int] = {
-    repeated_trainings: 150,
+    repeated_trainings: 160,
     extraction: 60,
     scores_of_scan: 15,
     scores_of_dp_rnn: 45,

@@ -251,6 +251,7 @@ def measured(name: str) -> Iterator[Row]:
     benchmark = importlib.import_module(f"benchmarks.bench_{name}")
     # a process that forks others must not have more than one thread
     set_threads(size(getattr(benchmark, "THREADS", THREADS), 1))
+    _measured_pairs.clear()
     for row in benchmark.rows():
         samples = tuple(_measured_pairs)
         _measured_pairs.clear()

@@ -14,6 +14,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
 from benchmarks.common import new_folder, size, split_of
 from models.base import Model, Run, train_model
@@ -31,11 +32,12 @@ from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile
 from pipeline.training.trainer import Phase
 
-TRAIN, VAL, EACH = size((2_000, 300, 2), (24, 8, 2))  # images, and captions of an image
+TRAIN, VAL, EACH = size((1_280, 256, 2), (24, 8, 2))  # images, and captions of an image
 CLASSES, WORDS, LENGTH = size((50, 20, 12), (4, 3, 4))  # kinds of images, words of each, of a text
+SLOTS = size(32, 6)  # that the dual path puts a text into
 FEATURES, REGIONS = size((2_048, 36), (6, 3))
 DIM, WORD_DIM, BATCH = size((512, 300, 128), (6, 4, 8))
-EPOCHS, STAGE_I = size((3, 30), (1, 1))
+EPOCHS, STAGE_I = size((2, 20), (1, 1))
 TEXT_CNN, TEXT_WIDTH, SIDE = size(("resnet50", 64, 224), ("resnet18", 2, 32))
 SEED = 1
 
@@ -245,8 +247,10 @@ def data_of(regions: bool, slots: bool = False, **sizes: Any) -> Any:
         if regions:
             boxes = torch.rand(images, REGIONS, 4, generator=generator)
             side = Regions(features, boxes, torch.full((images,), REGIONS))
-        lengths = torch.full((len(ids),), LENGTH)
-        splits[name] = split_of(side, ids if slots else Words(ids, lengths))
+        words: Any = Words(ids, torch.full((len(ids),), LENGTH))
+        if slots:
+            words = functional.pad(ids, (0, SLOTS - LENGTH))
+        splits[name] = split_of(side, words)
     return Data(splits, {"vocabulary_size": 2 + CLASSES * WORDS, "image_dim": FEATURES} | sizes)
 
 
@@ -277,7 +281,7 @@ def make_dual_path() -> tuple[Model, Any]:
         dim=DIM,
         hidden=DIM,
         word_dim=WORD_DIM,
-        slots=LENGTH,
+        slots=SLOTS,
         text_cnn=TEXT_CNN,
         text_width=TEXT_WIDTH,
         crop=SIDE,
