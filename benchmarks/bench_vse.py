@@ -70,14 +70,14 @@ class Published(nn.Module):
         left = functional.normalize(self.image(images), dim=1)
         packed = pack_padded_sequence(self.words(tokens), lengths, batch_first=True)
         states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
-        last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
+        last = (lengths.to(states.device) - 1)[:, None, None].expand(-1, 1, states.shape[2])
         return left @ functional.normalize(states.gather(1, last)[:, 0], dim=1).T
 
 
 def published_loss(scores: torch.Tensor) -> torch.Tensor:
     """Sum of the hinges of all negatives, both directions."""
     diagonal = scores.diag()[:, None]
-    pairs = torch.eye(len(scores)) > 0.5
+    pairs = torch.eye(len(scores), device=scores.device) > 0.5
     captions = (MARGIN + scores - diagonal.expand_as(scores)).clamp(min=0)
     images = (MARGIN + scores - diagonal.t().expand_as(scores)).clamp(min=0)
     return captions.masked_fill_(pairs, 0).sum() + images.masked_fill_(pairs, 0).sum()

@@ -14,11 +14,13 @@ import re
 import shutil
 import statistics
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context, set_start_method
+from multiprocessing.connection import Connection
 from operator import ge, gt, le, lt
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,13 +31,14 @@ import pandas as pd
 import torch
 from PIL import Image
 
-from pipeline.features.split import Regions, Split, Words
+from pipeline.features.split import Captions, Images, Regions, Split, Words
 from pipeline.runtime.repeatable import set_threads
 
 Value = TypeVar("Value")
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = "BENCHMARKS_SMALL" in os.environ
 COMPARED = {"<=": le, ">=": ge, "<": lt, ">": gt}
+_measured_pairs: "list[Paired]" = []  # since the last row
 LARGE = 0.03  # shares of the time below it are not named
 NAMED = 6
 
@@ -47,6 +50,7 @@ def size(full: Value, small: Value) -> Value:
 
 THREADS = 2  # where a benchmark does not say otherwise
 SIDE = size(4_096, 64)  # of the matrices whose product tells what the machine can do
+GPU_SIDE = size(8_192, 64)
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Row:
     values: float | tuple[float, ...] = ()  # what is compared with the bounds, in their order
     profiled: Callable[[], object] | None = None  # run again under a profiler after a miss
     profile: str = ""  # where the time goes, if that is known already
+    samples: "tuple[Paired, ...]" = ()  # every pair of runs behind it; `measured` adds them
 
     @property
     def reached(self) -> bool | None:
@@ -88,6 +93,7 @@ class Paired:
     processor: float
     ours: Cost
     reference: Cost
+    pairs: tuple[tuple[Cost, Cost], ...] = field(default=(), compare=False)  # what was measured
 
     def faster(self, than: str) -> str:
         """How many times as fast as the other form ours is, in words."""
@@ -116,11 +122,17 @@ def paired_ratio(
 
 
 def paired(pairs: list[tuple[Cost, Cost]]) -> Paired:
-    return Paired(
-        statistics.median(a.wall / b.wall for a, b in pairs),
-        statistics.median(a.processor / b.processor for a, b in pairs),
-        *(Cost(*np.median(side, axis=0)) for side in zip(*pairs, strict=True)),
+    """Medians over pairs of runs, which the next row keeps as its samples."""
+    ours, reference = (Cost(*np.median(side, axis=0)) for side in zip(*pairs, strict=True))
+    pair = Paired(
+        ratio=statistics.median(a.wall / b.wall for a, b in pairs),
+        processor=statistics.median(a.processor / b.processor for a, b in pairs),
+        ours=ours,
+        reference=reference,
+        pairs=tuple(pairs),
     )
+    _measured_pairs.append(pair)
+    return pair
 
 
 def seconds(work: Callable[[], object]) -> Cost:
@@ -134,10 +146,18 @@ def seconds(work: Callable[[], object]) -> Cost:
 def process() -> Iterator[Callable[..., Any]]:
     """What calls a function in a new process, always the same, on as many threads as this one: its
     memory and threads are its own."""
-    # forked ones need not load torch, but may hold on to what this one has computed
-    context = get_context("fork" if SMALL else "spawn")
-    with ProcessPoolExecutor(1, context, _begin, (torch.get_num_threads(),)) as other:
+    with processes(1) as other:
         yield lambda function, *values: other.submit(function, *values).result()
+
+
+def processes(number: int) -> ProcessPoolExecutor:
+    """New processes, on as many threads each as this one."""
+    return ProcessPoolExecutor(number, _context(), _begin, (torch.get_num_threads(),))
+
+
+def _context() -> Any:
+    # forked ones need not load torch, but may hold on to what this one has computed
+    return get_context("fork" if SMALL else "spawn")
 
 
 def _begin(threads: int) -> None:
@@ -150,6 +170,56 @@ def _begin(threads: int) -> None:
 def apart(function: Callable[..., Any], *values: Any) -> Any:
     with process() as call:
         return call(function, *values)
+
+
+def side_by_side(number: int, function: Callable[..., Any], *values: Any) -> list[Any]:
+    """What a function returns in several new processes at once."""
+    with processes(number) as others:
+        calls = [others.submit(function, *values) for _ in range(number)]
+        return [call.result() for call in calls]
+
+
+def rows_apart(name: str) -> Iterator[Row]:
+    """The rows of a benchmark, each as soon as it is measured, from a new process.
+
+    Args:
+        name: Of the benchmark.
+
+    Yields:
+        Its rows.
+
+    Raises:
+        RuntimeError: The benchmark failed; the text is that of its process.
+    """
+    context = _context()
+    receiving, sending = context.Pipe(duplex=False)
+    threads = torch.get_num_threads()
+    other = context.Process(target=_send_rows, args=(name, threads, sending))
+    other.start()
+    sending.close()
+    try:
+        while True:
+            said = receiving.recv()
+            if isinstance(said, str):
+                raise RuntimeError(said)
+            yield said
+    except EOFError:  # it has ended
+        other.join()
+        if other.exitcode:
+            raise RuntimeError(f"its process ended with {other.exitcode}") from None
+    finally:
+        other.terminate()
+        other.join()
+
+
+def _send_rows(name: str, threads: int, sending: Connection) -> None:
+    _begin(threads)
+    try:
+        for row in measured(name):
+            sending.send(row)
+    except Exception as error:
+        where = traceback.format_exc() if SMALL else ""
+        sending.send(f"{where}{type(error).__name__}: {error}")
 
 
 def memory(key: str = "VmHWM") -> int:
@@ -175,17 +245,19 @@ def extra_bytes(
     return cost(lambda: work(values))[0].bytes
 
 
-def measured(name: str) -> list[Row]:
-    """The rows of a benchmark; those below their target with a profile of where the time goes,
-    which is asked while what `rows` works on is still there."""
-    benchmark, results = importlib.import_module(f"benchmarks.bench_{name}"), []
+def measured(name: str) -> Iterator[Row]:
+    """The rows of a benchmark with the samples behind them; those below their target with a profile
+    of where the time goes, which is asked while what `rows` works on is still there."""
+    benchmark = importlib.import_module(f"benchmarks.bench_{name}")
     # a process that forks others must not have more than one thread
     set_threads(size(getattr(benchmark, "THREADS", THREADS), 1))
+    _measured_pairs.clear()
     for row in benchmark.rows():
+        samples = tuple(_measured_pairs)
+        _measured_pairs.clear()
         if row.profiled and (SMALL or row.reached is False):
             row = replace(row, profile=where_time_goes(row.profiled))
-        results.append(replace(row, profiled=None))
-    return results
+        yield replace(row, profiled=None, samples=samples)
 
 
 def machine() -> str:
@@ -205,6 +277,27 @@ def machine() -> str:
         f"cores, {gigabytes:.0f} GB, no GPU used; Python {platform.python_version()}, torch "
         f"{torch.__version__}, {THREADS} threads where a row does not say otherwise. Its matrix "
         f"product reaches {rates[0]:.0f} GFLOP/s in float32 and {rates[1]:.0f} in bf16."
+    )
+
+
+def gpu_machine() -> str:
+    """GPU, memory, processors, versions, and the rate of matrix products on the GPU, in words."""
+    on_gpu = torch.cuda.is_available() and not SMALL
+    device = torch.device("cuda" if on_gpu else "cpu")
+    name = "no GPU"
+    if on_gpu:
+        about = torch.cuda.get_device_properties(device)
+        name = f"{about.name}, {about.total_memory / 2**30:.0f} GB"
+        name += f", {about.multi_processor_count} multiprocessors"
+    rates = []
+    for kind in (torch.float32, torch.bfloat16):
+        a, b = (torch.randn(GPU_SIDE, GPU_SIDE, device=device).to(kind) for _ in range(2))
+        best = min(seconds(lambda a=a, b=b: float((a @ b)[0, 0])).wall for _ in range(4))
+        rates.append(2 * GPU_SIDE**3 / best / 1e12)
+    return (
+        f"Machine: {name}, {os.cpu_count()} processors; Python {platform.python_version()}, torch "
+        f"{torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}. "
+        f"Its matrix product reaches {rates[0]:.2g} TFLOP/s in float32 and {rates[1]:.2g} in bf16."
     )
 
 
@@ -256,25 +349,41 @@ def regions_of(images: int, number: int, width: int) -> Regions:
     return Regions(features, positions, torch.full((images,), number))
 
 
-def split_of(regions: Regions, words: Words) -> Split:
-    """A split of images with regions and captions with words."""
-    names = [str(number) for number in range(len(regions.features))]
-    captions = len(words.ids)
+def split_of(images: Images, captions: Captions) -> Split:
+    """A split of N images and M captions, the m-th of which describes image m modulo N.
 
-    def images_of(rows: np.ndarray, generator: np.random.Generator | None = None) -> Regions:
-        return Regions(regions.features[rows], regions.positions[rows], regions.counts[rows])
+    Args:
+        images: All of them.
+        captions: All of them.
 
-    def captions_at(rows: np.ndarray, generator: np.random.Generator | None = None) -> Words:
-        return Words(words.ids[rows], words.lengths[rows])
+    Returns:
+        The split.
+    """
+    numbers = len(images if isinstance(images, torch.Tensor) else images.features)
+    names = [str(number) for number in range(numbers)]
+    count = len(captions if isinstance(captions, torch.Tensor) else captions.ids)
+
+    def images_of(rows: np.ndarray, generator: np.random.Generator | None = None) -> Any:
+        return _rows_of(images, rows)
+
+    def captions_at(rows: np.ndarray, generator: np.random.Generator | None = None) -> Any:
+        return _rows_of(captions, rows)
 
     return Split(
         image_ids=names,
         image_groups=names,
-        caption_ids=[str(number) for number in range(captions)],
-        described=np.arange(captions) % len(names),
+        caption_ids=[str(number) for number in range(count)],
+        described=np.arange(count) % numbers,
         images=images_of,
         captions=captions_at,
     )
+
+
+def _rows_of(side: Any, rows: np.ndarray) -> Any:
+    """Some rows of a tensor, or of each of a tuple's tensors."""
+    if isinstance(side, torch.Tensor):
+        return side[rows]
+    return type(side)(*(part[rows] for part in side))
 
 
 def where_time_goes(work: Callable[[], object]) -> str:

@@ -16,7 +16,7 @@ from pipeline.features.feature_file import FeatureFile
 from pipeline.features.origin import check_origins
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import setup_runtime
+from pipeline.runtime.repeatable import setup_runtime, warn_of_gpu_memory
 from stages.common import command, model_and_inputs, paths, sizes_line
 from stages.params import load_params
 
@@ -55,6 +55,7 @@ def main(
     model.to(device)
     check_origins(inputs, params.origins())
     splits = {split: model.score_split(model.scored_split(data, split)) for split in SCORED}
+    warn_of_gpu_memory()
     if keep != EMBEDDINGS:
         splits = {split: replace(s, scores=s.matrix) for split, s in splits.items()}
     begun = {"begins_as": model.BEGINS_AS} if model.BEGINS_AS else {}

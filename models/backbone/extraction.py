@@ -52,7 +52,7 @@ from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import Progress
-from pipeline.runtime.repeatable import name_of, pick_device
+from pipeline.runtime.repeatable import name_of, pick_device, warn_of_gpu_memory
 from pipeline.runtime.section import RuntimeConfig
 
 Forward = Callable[[Tensor], Tensor]  # images (B, 3, S, S) float32 to (B, ...) float32
@@ -260,9 +260,11 @@ def fill(
     source = Pictures(ImageFiles(images, max_pixels), todo, read=read, join=join)
     done = len(images) - sum(len(rows) for rows in todo)
 
+    refused = 0
     with Progress(section.replace("_", " "), len(images), "images", done=done) as progress:
         for batch in decode_ahead(source, workers, section):
             writer.write(batch.rows, **compute(batch))
+            refused = warn_of_gpu_memory(refused)
             progress.update(len(batch.rows))
 
 

@@ -25,7 +25,9 @@ def seed_everything(seed: int, compiled: bool = False) -> None:
     """
     import torch
 
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it
+    # cuBLAS repeats itself only with workspaces of one size; another size in the shell would give
+    # other bits with the same params
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - libraries that draw from the global state
     torch.manual_seed(seed)
@@ -34,7 +36,36 @@ def seed_everything(seed: int, compiled: bool = False) -> None:
         torch.use_deterministic_algorithms(True, warn_only=True)
     # nothing here reads memory before it is written, and filling it costs one to five percent
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.benchmark = False  # it chooses by times and by free memory
+
+
+def warn_of_gpu_memory(told: int = 0) -> int:
+    """Say once that results may not repeat, since the memory of the GPU ran out; call it before
+    results are written.
+
+    A convolution that gets no memory for the workspace of its algorithm is no error: torch takes
+    the next algorithm, whose last bits differ, and keeps to it (run_single_conv in PyTorch's
+    aten/src/ATen/native/cudnn/Conv_v8.cpp). So a training beside others on a full GPU parts from
+    its twins. Torch's allocator counts what it has refused.
+
+    Args:
+        told: what the last call returned, 0 for the first.
+
+    Returns:
+        How often this process was refused memory and went on, 0 without a GPU.
+    """
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return 0
+    refused = int(torch.cuda.memory_stats().get("num_ooms", 0))
+    if refused and not told:
+        say(
+            f"warning: the memory of the GPU ran out {refused} times, and convolutions went on with "
+            "another algorithm: the last bits of the results may not repeat. To have them repeat, "
+            "run it with fewer processes beside it on the GPU, or alone with a lower batch_size"
+        )
+    return refused
 
 
 def set_threads(threads: int) -> None:

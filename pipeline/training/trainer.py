@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress, say
+from pipeline.runtime.repeatable import warn_of_gpu_memory
 from pipeline.training.process_group import ProcessGroup
 from pipeline.training.resume import ResumeFile, random_states, restore_random_states
 from pipeline.training.schedule import (
@@ -293,6 +294,7 @@ class Trainer:
         self.collapse = CollapseCheck(self.advice)
         self.begun_from: Weights = {}  # at the begin of a phase with `begin`
         self.rows = 0  # of the batches whose gradients are added up
+        self.refused = 0  # times that the GPU had no memory, of which a line has told
         self.processes.use_common_norms(network)
         self.restore()
         total = self.count_batches(phases)
@@ -547,6 +549,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write the state, which is the same in all processes."""
+        self.refused = warn_of_gpu_memory(self.refused)
         if self.processes.rank_id:
             return
         self.resume.save(

@@ -114,6 +114,26 @@ def test_an_interrupted_extraction_is_continued_byte_for_byte(tmp_path: Path) ->
     assert run(images, tmp_path / "cut") == run(images, tmp_path / "whole")
 
 
+def test_it_is_said_once_that_the_memory_of_the_gpu_ran_out(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """cuDNN has gone on with another algorithm: there is no GPU here, torch's counter is set."""
+    images, refused, calls = world(tmp_path), {"num_ooms": 0}, []
+
+    def short_of_memory(batch: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        refused["num_ooms"] = int(len(calls) > 2)  # in the second batch
+        return network(batch)
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda: refused)
+    short = run(images, tmp_path / "short", forward=short_of_memory)
+    assert capsys.readouterr().err.count("went on with another algorithm") == 1
+    refused["num_ooms"] = 0
+    assert run(images, tmp_path / "whole") == short
+    assert "another algorithm" not in capsys.readouterr().err
+
+
 def test_changed_and_unreadable_images_are_named_together(tmp_path: Path) -> None:
     images = world(tmp_path)
     shutil.copy(tmp_path / "1.png", tmp_path / "9.png")

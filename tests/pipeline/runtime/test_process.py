@@ -1,10 +1,12 @@
+import os
+
 import pytest
 import torch
 from threadpoolctl import threadpool_info
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress, duration
-from pipeline.runtime.repeatable import pick_device, set_threads
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 
 
 def test_threads_reach_torch_and_blas():
@@ -22,6 +24,12 @@ def test_cuda_without_a_device_is_a_plain_error():
     with pytest.raises(WorkbenchError, match="sees no CUDA device"):
         pick_device("cuda")
     assert pick_device("auto").type == "cpu"
+
+
+def test_workspaces_of_cublas_are_those_of_the_project_whatever_the_shell_says(monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    seed_everything(0)
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
 
 
 def test_progress_prints_lines_where_there_is_no_terminal(capsys, monkeypatch):

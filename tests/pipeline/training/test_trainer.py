@@ -100,6 +100,25 @@ def toy(tmp_path):
     return Toy(tmp_path)
 
 
+def test_it_is_said_once_that_the_memory_of_the_gpu_ran_out(toy, tmp_path, monkeypatch, capsys):
+    """The allocator counts what it refused, although cuDNN went on with another algorithm. There is
+    no GPU here: its counter is set."""
+    expected = Toy(tmp_path / "undisturbed").fit()
+    refused = {"num_ooms": 0}
+
+    def judge(found, rows):
+        refused["num_ooms"] += int(len(rows) == 2)  # in the third epoch
+        return validate_retrieval(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        patch.setattr(torch.cuda, "memory_stats", lambda: refused)
+        patch.setattr(torch.cuda, "get_rng_state_all", list)
+        capsys.readouterr()
+        assert toy.fit(judge).history == expected.history
+    assert capsys.readouterr().err.count("the memory of the GPU ran out 1 times") == 1
+
+
 def judged(scores):
     """A judge that gives these scores, an epoch each."""
     return lambda found, rows: Validation({"val_rsum": 1.0}, "", score=float(scores[len(rows)]))
