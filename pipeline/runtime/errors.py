@@ -24,6 +24,21 @@ class WorkbenchError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
+def other_version(path: object, found: object, read: int, hint: str) -> WorkbenchError:
+    """The error for a whole file in a form that another version of the workbench writes.
+
+    Args:
+        path: of the file, with which the message begins.
+        found: the version of the form that the file names.
+        read: the one that is read here.
+        hint: the way out.
+
+    Returns:
+        The error, to be raised.
+    """
+    return WorkbenchError(f"{path}: schema_version {found}; this version reads {read}", hint)
+
+
 def listing(names: Iterable[object], limit: int = 10) -> str:
     """Names joined for a message.
 

@@ -1,13 +1,17 @@
 """Break the code in one place at a time, and see whether the tests of its package notice.
 
 `python -m tests.mutants --seed 1 --count 100` draws as many mutants, from every package in turn,
-and prints each as it ends, then a table. `--only PACKAGE` draws from one. A run that was stopped
-goes on where it was; `--again` repeats the mutants that survived, after a test was written.
+and prints each as it ends, then a table. `--only PACKAGE` draws from one. Each outcome is a line in
+`data/.work/mutants/seed-1.tsv` at once, so a run that was stopped goes on where it was.
+A mutant meets the tests that were seen to call the broken function, or all of its package if none
+was. `--again` tries those that survived against all tests of the package, such as those that call
+it in another process, or that are new. `--table` counts what was tried so far.
 A mutant lives in a copy of the tree. docs/notes/mutants.md says what was found.
 """
 
 import argparse
-import json
+import hashlib
+import importlib
 import random
 import shutil
 import sys
@@ -36,13 +40,15 @@ PACKAGES: dict[str, tuple[list[str], list[str]]] = {
     name: ([f"{name}/"], [f"tests/{name}"])
     for name in (
         "pipeline/evaluation",
-        "pipeline/features",
         "pipeline/training",
         "pipeline/corpus",
         "models/losses",
         "models/layers",
     )
 }
+# of features the files that store them
+STORAGE = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "pipeline/features").glob("*.py"))
+PACKAGES["pipeline/features"] = (STORAGE, ["tests/pipeline/features"])
 PACKAGES["models"] = (
     [
         f"models/{name}.py" if (ROOT / f"models/{name}.py").is_file() else f"models/{name}/"
@@ -50,6 +56,7 @@ PACKAGES["models"] = (
     ],
     OWN,
 )
+SURVIVED = "SURVIVED"
 KINDS = ("comparison", "operator", "constant", "statement", "arguments", "condition")
 
 
@@ -75,10 +82,8 @@ class Mutant:
 
 def drawn(seed: int, package: str) -> Iterator[Mutant]:
     """The mutants of a package in the order of a seed, each kind of change as often as others."""
-    folders, _ = PACKAGES[package]
-    files = [path for folder in folders for path in python_files(folder)]
     by_kind: dict[str, list[Mutant]] = {kind: [] for kind in KINDS}
-    for file in files:
+    for file in sources_of(package):
         for change in changes_of((ROOT / file).read_bytes()):
             by_kind[change.kind].append(Mutant(package, file, change))
     draw = random.Random(f"{seed} {package}")
@@ -88,10 +93,14 @@ def drawn(seed: int, package: str) -> Iterator[Mutant]:
         yield left.pop(draw.randrange(len(left)))
 
 
-def python_files(folder: str) -> list[str]:
-    """Sources in a folder, or the one file."""
-    place = ROOT / folder
-    found = [place] if place.is_file() else sorted(place.rglob("*.py"))
+def sources_of(package: str) -> list[str]:
+    """Python files of a package."""
+    places = [ROOT / path for path in PACKAGES[package][0]]
+    found = [
+        path
+        for place in places
+        for path in ([place] if place.is_file() else sorted(place.rglob("*.py")))
+    ]
     return [str(path.relative_to(ROOT)) for path in found]
 
 
@@ -124,15 +133,17 @@ class Trials:
         """Of the tests of a package, recorded once."""
         if package not in self.recorded:
             folders, tests = PACKAGES[package]
-            kept = self.kept / f"calls-{package.replace('/', '-')}.json"
+            sources = [(self.clean / path).read_bytes() for path in sources_of(package)]
+            digest = hashlib.sha256(b"".join(sources)).hexdigest()[:8]  # lines would be others
+            kept = self.kept / f"calls-{package.replace('/', '-')}-{digest}.json"
             found = record(self.clean, folders, tests, kept)
             self.recorded[package] = found
             for name in found["failed"]:
                 print(f"fails without a mutant, left out: {name}", file=sys.stderr)
         return self.recorded[package]
 
-    def noticed(self, mutant: Mutant) -> str:
-        """The test that fails; "" for a mutant that survives."""
+    def noticed(self, mutant: Mutant, whole: bool) -> str:
+        """The test that fails; "" for a mutant that survives. whole: all tests of the package."""
         calls = self.calls(mutant.package)
         source = (self.clean / mutant.file).read_bytes()
         shutil.rmtree(self.broken, ignore_errors=True)
@@ -144,8 +155,7 @@ class Trials:
         found = ""
         if first:
             found = noticed(self.broken, files, first, calls["failed"], self.limit)
-        if not found:
-            # tests that call it in another process, or that see what it made for all
+        if not found and (whole or not first):
             _, folders = PACKAGES[mutant.package]
             left_out = [*calls["failed"], *first]
             found = noticed(self.broken, folders, None, left_out, self.limit)
@@ -167,27 +177,55 @@ def main() -> int:
     parser.add_argument("--only", choices=PACKAGES, action="append", help="instead of all packages")
     parser.add_argument("--again", action="store_true", help="try survivors once more")
     parser.add_argument("--limit", type=int, default=60, help="seconds for one test")
+    parser.add_argument("--table", action="store_true", help="count what was tried, try nothing")
     parser.add_argument("--results", type=Path, default=Path("data/.work/mutants"))
     options = parser.parse_args()
     chosen = in_turn(options.seed, options.only or list(PACKAGES), options.count)
     options.results.mkdir(parents=True, exist_ok=True)
-    kept = options.results / f"seed-{options.seed}.json"
-    results: dict[str, str] = json.loads(kept.read_text()) if kept.is_file() else {}
+    results = Results(options.results / f"seed-{options.seed}.tsv")
+    if not options.table:
+        print(f"seed {options.seed}, {len(chosen)} mutants", flush=True)
+        try_all(chosen, results, options)
+    tried = [mutant for mutant in chosen if mutant.name in results.outcomes]
+    print("\n".join(table(tried, results.outcomes)))
+    return 0
+
+
+def try_all(chosen: list[Mutant], results: "Results", options: argparse.Namespace) -> None:
+    """Try the mutants that have no outcome yet; with `again` also those that survived."""
     for name in LIBRARIES:
-        __import__(name)
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as at:
         trials = Trials(Path(at).resolve(), options.results.resolve(), options.limit)
         for number, mutant in enumerate(chosen, start=1):
-            known = results.get(mutant.name)
-            if known is None or (options.again and not known):
+            known = results.outcomes.get(mutant.name)
+            if known is None or (options.again and known == SURVIVED):
                 begun = time.monotonic()
-                results[mutant.name] = trials.noticed(mutant)
-                kept.write_text(json.dumps(results, indent=1))
-                word = results[mutant.name] or "SURVIVED"
-                seconds = f"{time.monotonic() - begun:.0f} s"
-                print(f"{number} {mutant.name}\n    {seconds}: {word}", flush=True)
-    print("\n".join(table(chosen, results)))
-    return 0
+                outcome = trials.noticed(mutant, options.again) or SURVIVED
+                seconds = time.monotonic() - begun
+                results.add(mutant.name, outcome, seconds)
+                print(f"{number} {mutant.name}\n    {seconds:.0f} s: {outcome}", flush=True)
+
+
+class Results:
+    """A table of outcomes in a file that only grows: the last line of a mutant counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.outcomes: dict[str, str] = {}
+        text = path.read_text() if path.is_file() else ""
+        whole = text[: text.rfind("\n") + 1]  # without a line that was cut
+        if whole != text:
+            path.write_text(whole)
+        for line in whole.splitlines():
+            name, outcome, _ = line.split("\t")
+            self.outcomes[name] = outcome
+
+    def add(self, name: str, outcome: str, seconds: float) -> None:
+        """Append the outcome of a mutant: the test that fails, or how the run ended."""
+        self.outcomes[name] = outcome
+        with self.path.open("a") as file:
+            file.write(f"{name}\t{outcome}\t{seconds:.1f}\n")
 
 
 def table(mutants: list[Mutant], results: dict[str, str]) -> list[str]:
@@ -195,11 +233,11 @@ def table(mutants: list[Mutant], results: dict[str, str]) -> list[str]:
     lines = ["| package | mutants | noticed | survived |", "|---|---:|---:|---:|"]
     for package in PACKAGES:
         own = [mutant for mutant in mutants if mutant.package == package]
-        survived = [mutant for mutant in own if not results[mutant.name]]
+        survived = [mutant for mutant in own if results[mutant.name] == SURVIVED]
         counts = f"{len(own)} | {len(own) - len(survived)} | {len(survived)}"
         if own:
             lines.append(f"| {package} | {counts} |")
-    survivors = [f"- {mutant.name}" for mutant in mutants if not results[mutant.name]]
+    survivors = [f"- {mutant.name}" for mutant in mutants if results[mutant.name] == SURVIVED]
     return [*lines, "", *survivors]
 
 
