@@ -48,7 +48,7 @@ from pipeline.corpus.tables import images_digest
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
 from pipeline.features.layout import Array, Attributes, Datasets, cast_finite
 from pipeline.features.shards import FeatureJob
-from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line, ran_out_of_memory
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import Progress
 from pipeline.runtime.repeatable import pick_device
@@ -359,6 +359,8 @@ def accelerate(
         try:
             forward(torch.zeros(batch, 3, size, size, device=device))
         except (RuntimeError, OSError) as error:
+            if ran_out_of_memory(error):
+                raise
             raise BackboneError(f"torch.compile failed: {first_line(error)}") from error
     return forward
 
