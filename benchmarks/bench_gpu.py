@@ -183,7 +183,7 @@ def cause(runs: list[Trained]) -> str:
 
 
 def short_of_memory(whole: Trained) -> Row:
-    """The training of the dual path with too little memory, in which other algorithms may be taken."""
+    """The dual path trained with too little memory, in which other algorithms may be taken."""
     work = "training of dual_path with too little memory"
     if not ON_GPU:
         return Row(work, "no GPU")

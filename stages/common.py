@@ -11,7 +11,12 @@ import click
 
 from pipeline.runtime.code import check_loaded
 from pipeline.runtime.disk import to_workbench_error
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import (
+    LESS_MEMORY,
+    WorkbenchError,
+    first_line,
+    ran_out_of_memory,
+)
 from pipeline.runtime.kernels import kernel_notes
 from pipeline.runtime.lock import command_lock
 from pipeline.runtime.process import keep_freed_memory, owns_work, process_note, say
@@ -61,6 +66,10 @@ def command(function: Callable[..., None]) -> click.Command:
             fail(str(to_workbench_error(error)))
         except KeyboardInterrupt:
             fail("interrupted; run the same command to continue")
+        except Exception as error:
+            if not ran_out_of_memory(error):
+                raise
+            fail(str(WorkbenchError(f"memory ran out: {first_line(error)}", LESS_MEMORY)))
 
     versioned = click.version_option(package_name="vse-workbench")(guarded)
     epilog = f"\b\nExample: {example}" if example else None  # \b: click does not wrap it

@@ -49,7 +49,7 @@ from pipeline.features.batches import alone
 from pipeline.features.feature_file import FeatureFile, FeatureWriter
 from pipeline.features.layout import Array, Attributes, Datasets, cast_finite
 from pipeline.features.shards import FeatureJob
-from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, first_line, ran_out_of_memory
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import Progress
 from pipeline.runtime.repeatable import name_of, pick_device, warn_of_gpu_memory
@@ -369,6 +369,8 @@ def accelerate(
         try:
             forward(torch.zeros(batch, 3, size, size, device=device))
         except (RuntimeError, OSError) as error:
+            if ran_out_of_memory(error):
+                raise
             raise BackboneError(f"torch.compile failed: {first_line(error)}") from error
     return forward
 

@@ -25,7 +25,7 @@ from models.backbone.params import UNNAMED, ImageNetworkConfig
 from models.backbone.poolings import POOLINGS
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from pipeline.features.weights import damaged, read_weights, write_weights
-from pipeline.runtime.errors import WorkbenchError, first_line, listing
+from pipeline.runtime.errors import WorkbenchError, first_line, listing, ran_out_of_memory
 
 KIND = "image network"  # what a file of one is called in messages and metadata
 NO_NETWORK: dict[str, Any] = {"source": "file"}  # settings of features that were made elsewhere
@@ -277,6 +277,8 @@ def _named(network: nn.Module, size: int, whole: bool) -> timm_networks.Named:
     try:
         return timm_networks.Named(network, size, whole).eval()
     except (RuntimeError, ValueError, AssertionError) as error:
+        if ran_out_of_memory(error):
+            raise
         raise _misfit(size, error) from None
 
 
@@ -376,6 +378,8 @@ def probe(module: nn.Module, size: int) -> Any:
         with torch.inference_mode():
             return module(torch.zeros(1, 3, size, size))
     except (RuntimeError, ValueError, AssertionError) as error:
+        if ran_out_of_memory(error):
+            raise
         raise _misfit(size, error) from None
 
 

@@ -23,7 +23,13 @@ from models.backbone.network import Backbone, BackboneError, Misfits, classifier
 from models.backbone.networks import NETWORKS
 from models.backbone.preprocessing import published_weights
 from models.detector.file import BODY, read_detector
-from pipeline.runtime.errors import WorkbenchError, counted, first_line, listing
+from pipeline.runtime.errors import (
+    WorkbenchError,
+    counted,
+    first_line,
+    listing,
+    ran_out_of_memory,
+)
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.first_bytes import absent, explain, kind_of, python_line, shown_path
 from pipeline.runtime.process import say
@@ -317,6 +323,8 @@ def timm_state(model: str) -> dict[str, Tensor]:
         with torch.random.fork_rng(devices=[]):
             return timm_networks.build(model, str(path)).state_dict()
     except (RuntimeError, KeyError, ValueError) as error:
+        if ran_out_of_memory(error):
+            raise
         raise WorkbenchError(
             f"{path}: not the weights of {model}: {first_line(error)}",
             f"delete it and fetch it again from {url}",

@@ -16,7 +16,7 @@ from models.detector.c4_weights import sizes_of, to_c4
 from models.detector.file import DetectorDescription, read_detector
 from models.detector.fpn import PUBLISHED, build_detector, current_names
 from pipeline.features.weights import damaged
-from pipeline.runtime.errors import first_line
+from pipeline.runtime.errors import first_line, ran_out_of_memory
 
 CLASSES = "roi_heads.box_predictor.cls_score.weight"
 
@@ -96,6 +96,8 @@ def own_detector(
         network = build_detector(architecture, object_names, attribute_names, **sizes)
         load_strict(network, state)
     except (ValueError, TypeError, RuntimeError) as error:
+        if ran_out_of_memory(error):
+            raise
         raise BackboneError(first_line(error)) from None
     return network.eval()
 

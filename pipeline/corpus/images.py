@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, features
 
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import LESS_MEMORY, WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.first_bytes import (
     HEAD,
@@ -184,6 +184,9 @@ def _decoded(
     except Image.UnidentifiedImageError:
         path = None if isinstance(source, io.BytesIO) else source
         raise ImageError(name, _unread(kind, path)) from None
+    except MemoryError:  # no fault of the image, which would be left out as a bad one
+        message = f"{name}: memory ran out while it was decoded"
+        raise WorkbenchError(message, LESS_MEMORY) from None
     except Exception as error:  # Pillow's parsers raise nearly any type on damaged files
         raise ImageError(name, _reason(error)) from error
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pipeline.features.feature_file import FeatureFile
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, other_version
 
 SCHEMA_VERSION = 1
 RESERVED = ("<pad>", "<unk>", "<start>", "<end>")
@@ -66,10 +66,11 @@ class Vocabulary:
         path = folder / "vocabulary.json"
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
+            version = values["schema_version"]
+            if version != SCHEMA_VERSION:
+                raise other_version(path, version, SCHEMA_VERSION, REBUILD)
             if values.pop("sha256") != content_digest(values):
                 raise ValueError("its content does not match its sha256")
-            if values["schema_version"] != SCHEMA_VERSION:
-                raise ValueError(f"schema_version {values['schema_version']}")
             tokens = values["tokens"]
             return cls(tuple(tokens), tuple(tokens.values()), values["sentence_markers"])
         except FileNotFoundError:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from pipeline.features.hdf5 import Layout, damaged, read_layouts
 from pipeline.runtime.disk import require_room
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, listing, other_version
 
 SCHEMA_VERSION = 1
 NO_DIGEST = "0" * 64  # of a file in the making
@@ -117,10 +117,8 @@ def check_version(path: Path, attributes: Attributes) -> None:
     """
     version = attributes.get("schema_version")
     if version != SCHEMA_VERSION:
-        raise WorkbenchError(
-            f"{path}: schema_version {version}; this version reads {SCHEMA_VERSION}",
-            "write the file again with: dvc repro",
-        )
+        hint = "write the file again with: dvc repro"
+        raise other_version(path, version, SCHEMA_VERSION, hint)
 
 
 def array_digest(values: Array) -> str:

@@ -14,11 +14,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from pipeline.runtime.errors import WorkbenchError, first_line, listing
+from pipeline.runtime.errors import WorkbenchError, first_line, listing, other_version
 from pipeline.runtime.files import write_bytes
 from pipeline.runtime.first_bytes import stand_in
 
 KEY = "vse_workbench"
+MAKE_AGAIN = "make it again: dvc repro"
 
 
 def write_weights(
@@ -71,9 +72,9 @@ def read_weights(
     if not isinstance(entry, dict):
         raise damaged(path, f"no metadata under {KEY!r}", kind)
     digest = entry.pop("sha256", None)
-    if entry.get("schema_version") != schema_version:
-        version = entry.get("schema_version")
-        raise damaged(path, f"schema_version {version}, not {schema_version}", kind)
+    version = entry.get("schema_version")
+    if version != schema_version:
+        raise other_version(path, version, schema_version, MAKE_AGAIN)
     if digest != content_digest(entry, weights):
         raise damaged(path, "its content does not match its sha256", kind)
     broken = [name for name, value in weights.items() if not torch.isfinite(value).all()]
@@ -115,4 +116,4 @@ def damaged(path: Path, why: str, kind: str = "checkpoint") -> WorkbenchError:
     Returns:
         The error, to be raised; its hint says how to make the file again.
     """
-    return WorkbenchError(f"{path}: damaged or foreign {kind}: {why}", "make it again: dvc repro")
+    return WorkbenchError(f"{path}: damaged or foreign {kind}: {why}", MAKE_AGAIN)

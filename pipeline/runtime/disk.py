@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import LESS_MEMORY, WorkbenchError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 HINTS = {
@@ -21,6 +21,7 @@ HINTS = {
     errno.ENAMETOOLONG: "give a shorter path",
     errno.ELOOP: "a link of the path leads back to itself; mend it",
     errno.ENOENT: "check the path; files of the workbench are made with: dvc repro",
+    errno.ENOMEM: LESS_MEMORY,
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.EIO: "the disk or its connection failed; check it before the command is run again",
 }

@@ -4,6 +4,19 @@ import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+LESS_MEMORY = (
+    "free memory, or lower batch_size or workers of the stage's section, or runtime.threads "
+    "(docs/scale.md, What grows)"
+)
+# what libraries say that raise no MemoryError: torch, CUDA, Arrow, Python's and Arrow's threads
+RAN_OUT = (
+    "can't allocate memory",
+    "Cannot allocate memory",
+    "out of memory",
+    "malloc of size",
+    "Failed to launch worker thread",
+    "can't start new thread",
+)
 OUT_OF_STEP = "bring both up to date with: dvc repro"  # the hint for two files of different runs
 
 
@@ -22,6 +35,21 @@ class WorkbenchError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+def other_version(path: object, found: object, read: int, hint: str) -> WorkbenchError:
+    """The error for a whole file in a form that another version of the workbench writes.
+
+    Args:
+        path: of the file, with which the message begins.
+        found: the version of the form that the file names.
+        read: the one that is read here.
+        hint: the way out.
+
+    Returns:
+        The error, to be raised.
+    """
+    return WorkbenchError(f"{path}: schema_version {found}; this version reads {read}", hint)
 
 
 def listing(names: Iterable[object], limit: int = 10) -> str:
@@ -59,6 +87,15 @@ def first_line(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that the system gave no more memory, or no room for a thread."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    return any(words in str(error) for words in RAN_OUT)
+
+
 @contextmanager
 def damage_named(place: str, hint: str = "") -> Iterator[None]:
     """Turn what a library raises for a damaged file into one plain error, in a `with` statement.
@@ -82,4 +119,7 @@ def damage_named(place: str, hint: str = "") -> Iterator[None]:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         first = " ".join(str(error).split())[:200] or type(error).__name__
+        if ran_out_of_memory(error):  # or a damaged length asked for too much
+            message = f"{place}: memory ran out while it was read, or it is damaged: {first}"
+            raise WorkbenchError(message, LESS_MEMORY) from None
         raise WorkbenchError(f"{place}: damaged, or of another format: {first}", hint) from None

@@ -61,8 +61,8 @@ def warn_of_gpu_memory(told: int = 0) -> int:
     refused = int(torch.cuda.memory_stats().get("num_ooms", 0))
     if refused and not told:
         say(
-            f"warning: the memory of the GPU ran out {refused} times, and convolutions went on with "
-            "another algorithm: the last bits of the results may not repeat. To have them repeat, "
+            f"warning: the memory of the GPU ran out {refused} times, and convolutions went on "
+            "with another algorithm: the last bits of the results may not repeat. To have them repeat, "
             "run it with fewer processes beside it on the GPU, or alone with a lower batch_size"
         )
     return refused

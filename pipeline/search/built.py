@@ -227,8 +227,10 @@ class BuiltIndexes:
     def _read(self, path: Path) -> Values:
         try:
             content: Values = json.loads(path.read_bytes())
-            recorded = content.pop("sha256")
-            if (recorded, content["format"]) != (fingerprint(**content), FORMAT):
+            if content["format"] != FORMAT:
+                message = f"{path}: format {content['format']}; this version reads {FORMAT}"
+                raise WorkbenchError(message, self.remedy)
+            if content.pop("sha256") != fingerprint(**content):
                 raise ValueError("its sha256 is another")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise WorkbenchError(f"{path}: damaged: {error}", self.remedy) from None

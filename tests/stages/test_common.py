@@ -36,7 +36,15 @@ def test_a_path_of_the_wrong_kind_is_a_plain_line(project: Path, output: str, me
 def started(folder: Path, *words: str, paths: tuple[Path, ...] = (ROOT,), **pipes: int):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     command = [sys.executable, *words]
-    return subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, text=True, preexec_fn=heed_ctrl_c, **pipes
+    )
+
+
+def heed_ctrl_c() -> None:
+    """A job in the background, `nohup` and many CI runners ignore SIGINT, and so would a child,
+    since Python leaves a signal alone that was ignored when it began."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 HOLDER = """

@@ -180,6 +180,15 @@ def test_different_images_with_one_name_are_told_apart_by_their_digests(raw, cap
     assert "different images with one name: 1 name; a part of the digest tells" in said
 
 
+def test_what_is_wrong_with_an_image_goes_with_its_new_name(raw):
+    """The first of two images with one name, which is too large, has the name until the second."""
+    large = b"\0" * 9_048_577
+    third(raw, image(large, "0.x.jpg"), image(JPG[7], "0.x.jpg"))
+    message = refusal(raw, max_megapixels=1)
+    first = hashlib.sha256(large).hexdigest()[:12]
+    assert f"train/0.x-{first}.jpg (9,048,577 bytes, allowed are 9,048,576" in message
+
+
 def test_a_name_that_another_image_s_digest_makes_is_refused(raw):
     rows = [image(JPG[7], "0.jpg"), image(JPG[6], f"0-{digest_of(7)}.jpg")]
     message = refusal(third(raw, *rows))

@@ -66,7 +66,7 @@ def test_other_files_are_refused(tmp_path, model):
         (None, "no metadata"),
         ({KEY: "[1]"}, "no metadata"),
         ({KEY: "{"}, "damaged or foreign"),
-        ({KEY: '{"schema_version": 9}'}, "schema_version 9, not 1"),
+        ({KEY: '{"schema_version": 9}'}, "schema_version 9; this version reads 1"),
         ({KEY: describe().model_dump_json()}, "does not match its sha256"),
         ({KEY: "[" * 100_000}, "damaged or foreign"),
     ):
