@@ -62,8 +62,8 @@ def warn_of_gpu_memory(told: int = 0) -> int:
     if refused and not told:
         say(
             f"warning: the memory of the GPU ran out {refused} times, and convolutions went on "
-            "with another algorithm: the last bits of the results may not repeat. To have them repeat, "
-            "run it with fewer processes beside it on the GPU, or alone with a lower batch_size"
+            "with another algorithm: the last bits of the results may not repeat. To have them "
+            "repeat, run it alone on the GPU or with a lower batch_size"
         )
     return refused
 
