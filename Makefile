@@ -19,7 +19,7 @@ NUMERIC := tests/pipeline/features/statistics tests/pipeline/evaluation \
   tests/models/attention/test_scoring.py tests/models/dual_path/test_instance.py \
   tests/models/dual_path/test_loss.py
 
-.PHONY: help install repro test test-slow test-all test-avx2 lint docs bench clean
+.PHONY: help install repro test test-slow test-all test-avx2 lint docs bench campaign clean
 
 help:
 	@echo "make repro   run the pipeline on params.yaml and print the metrics table"
@@ -30,6 +30,7 @@ help:
 	@echo "make lint    check style and types"
 	@echo "make docs    build the documents as a site, in site/"
 	@echo "make bench   measure speed and memory against naive forms (about an hour)"
+	@echo "make campaign   damage, kills and sequences of a new seed, for MINUTES=60"
 	@echo "make clean   remove .venv, tool caches and resumable work; data and the DVC cache stay"
 
 install: $(INSTALLED)
@@ -69,6 +70,11 @@ docs: $(INSTALLED)
 
 bench: $(INSTALLED)
 	python -m benchmarks --page docs/benchmarks.md
+
+MINUTES ?= 60
+
+campaign: $(INSTALLED)
+	python -m tests.campaign.nightly --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) data/.work .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,17 +1,22 @@
 """Run the campaign: `python -m tests.campaign --full`, or `--cases 10` of every section.
 
-Every case is drawn from the seed, its section and its number alone. Counts are kept in a file as
+Every case is drawn from the seed, its section and its number alone: a fault comes with the command
+that repeats it. Counts are kept in a file as
 they grow, so that a run that was stopped goes on where it was. The table at the end names every
 outcome; anything but those of `GOOD` is a fault, and the exit code is 1.
 """
 
 import argparse
+import itertools
 import json
+import math
 import os
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -36,6 +41,7 @@ GOOD = (
 )
 ON_DISK, DISK = "stages on full disks", Path("/mnt")
 MOUNTED = "CAMPAIGN_DISK"  # set once the disk is there; a name with spaces would not pass a shell
+ROUND = 5  # cases of each section, before the next has its turn
 # How many cases a full run has of each section.
 FULL = {name: parser.cases for name, parser in PARSERS.items()} | {
     "kills of stages": 1_000,
@@ -54,12 +60,16 @@ def main() -> int:
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--cases", type=int, default=1000, help="of every section")
     sizes.add_argument("--full", action="store_true", help="all: about an hour")
+    sizes.add_argument("--minutes", type=float, help="as many cases as begin within this time")
+    sizes.add_argument("--case", type=int, help="this one alone, of the section of --only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", choices=FULL, help="a section, instead of all")
     parser.add_argument("--stage", action="append", default=[], help="the last one of the world")
     parser.add_argument("--counts", type=Path, default=Path("data/.work/campaign.json"))
     options = parser.parse_args()
     names = options.only or list(FULL)
+    if options.case is not None and len(names) != 1:
+        parser.error("--case needs one --only")
     if ON_DISK in names and not os.environ.get(MOUNTED):
         if small_disks():  # again, where disks may be mounted
             mounted = [
@@ -77,7 +87,21 @@ def main() -> int:
     cases = {name: FULL[name] if options.full else options.cases for name in names}
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as at:
         sections = sections_in(Path(at).resolve(), options.stage)
-        found = run(sections, cases, options.seed, options.counts)
+        if options.case is not None:
+            outcome = one(
+                sections[names[0]], f"{options.seed} {names[0]} {options.case}", options.case
+            )
+            print(f"{names[0]}, case {options.case}: {outcome}")
+            return int(outcome not in GOOD)
+        if options.minutes is not None:
+            found = run_until(
+                time.monotonic() + 60 * options.minutes,
+                {name: sections[name] for name in names},
+                options.seed,
+                options.counts,
+            )
+        else:
+            found = run(sections, cases, options.seed, options.counts)
     print("\n".join(table(found)))
     return int(bool(faults(found)))
 
@@ -98,8 +122,28 @@ def sections_in(folder: Path, last: list[str]) -> dict[str, Case]:
     }
 
 
-def run(sections: dict[str, Case], cases: dict[str, int], seed: int, kept: Path) -> Counts:
-    """Outcomes by section, those of an earlier run with the same seed taken over from `kept`."""
+def run_until(end: float, sections: dict[str, Case], seed: int, kept: Path) -> Counts:
+    """Outcomes by section, of rounds of ROUND cases of each until a moment of `time.monotonic`."""
+    counts: Counts = {}
+    for rounds in itertools.count(1):
+        cases = {name: min(rounds * ROUND, FULL[name]) for name in sections}
+        counts = run(sections, cases, seed, kept, end)
+        if time.monotonic() > end or cases == {name: FULL[name] for name in sections}:
+            return counts
+    raise AssertionError("the rounds have no end")
+
+
+def run(
+    sections: dict[str, Case],
+    cases: dict[str, int],
+    seed: int,
+    kept: Path,
+    end: float = math.inf,
+) -> Counts:
+    """Outcomes by section, those of an earlier run with the same seed taken over from `kept`.
+
+    end: moment of `time.monotonic` after which no case begins.
+    """
     counts: Counts = {}
     if kept.is_file():
         earlier = json.loads(kept.read_text())
@@ -108,14 +152,23 @@ def run(sections: dict[str, Case], cases: dict[str, int], seed: int, kept: Path)
     for name, number_of_cases in cases.items():
         found = Counter(counts.get(name, {}))
         for number in range(found.total(), number_of_cases):
+            if time.monotonic() > end:
+                break
             outcome = one(sections[name], f"{seed} {name} {number}", number)
             if outcome not in GOOD:
-                print(f"{name}, case {number}: {outcome}", file=sys.stderr, flush=True)
+                print(f"{name}, case {number}: {outcome}", file=sys.stderr)
+                print(f"  {repeated(name, seed, number)}", file=sys.stderr, flush=True)
             found[outcome] += 1
             counts[name] = dict(found)
-            if number % 20 == 0 or number == number_of_cases - 1:
+            if number % 20 == 0:
                 kept.write_text(json.dumps({"seed": seed, "counts": counts}))
+        kept.write_text(json.dumps({"seed": seed, "counts": counts}))
     return counts
+
+
+def repeated(name: str, seed: int, number: int) -> str:
+    """The command that plays one case again."""
+    return f"python -m tests.campaign --seed {seed} --only {shlex.quote(name)} --case {number}"
 
 
 def one(case: Case, name: str, number: int) -> str:

@@ -37,13 +37,18 @@ class Call(NamedTuple):
 
 
 def arm(
-    folder: Path, point: int = 0, error: int = 0, is_torn: bool = False, journal: Path | None = None
+    folder: Path,
+    point: int = 0,
+    error: int = 0,
+    is_torn: bool = False,
+    journal: Path | None = None,
+    of_group: bool = False,
 ) -> None:
     """Count calls below a folder from now on, in this process, which must be a child.
 
     point: number of the call, from 1, before which the process ends, or that is refused with an
     error; 0 for none; is_torn: a write at which it ends has written half; journal: a file for what
-    the calls did.
+    the calls did; of_group: the whole group of this process ends with it.
     """
     numbers = itertools.count(1)
     written = open(journal, "wb", buffering=0) if journal else None  # noqa: SIM115 - to the end
@@ -59,7 +64,7 @@ def arm(
                 raise OSError(error, os.strerror(error), *names)
             if is_torn and kind in ("write", "pwrite"):
                 real(given[0], given[1][: len(given[1]) // 2], *given[2:])
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.killpg(0, signal.SIGKILL) if of_group else os.kill(os.getpid(), signal.SIGKILL)
         call = Call(kind, path or "", other or "", *_change(kind, given))
         result = None
         try:

@@ -1,0 +1,1 @@
+"""Sequences of what people do with a clone, and what a fresh clone says at their end."""

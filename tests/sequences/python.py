@@ -1,0 +1,34 @@
+"""The `python` of a sequence's clone: warm, of one group with the command that started it, and
+killed at a call where the sequence says so."""
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/support")]
+
+import warm_python  # noqa: E402
+
+from tests.campaign.calls import arm  # noqa: E402
+from tests.sequences.kills import KILL, Kill  # noqa: E402
+
+del sys.path[:2]  # a stage finds the code of its clone, and no other
+sys.dont_write_bytecode = False  # half of a tiny stage's time would go to compiling
+
+
+def run(arguments: list[str], folder: str, environment: dict[str, str], files: list[int]) -> int:
+    """The exit code of `python -m <module> ...`, as `warm_python.run`, unless it is killed."""
+    with suppress(PermissionError):  # of a queue's worker, which is in a session of its own
+        os.setpgid(0, int(environment[warm_python.GROUP]))
+    wanted = environment.pop(KILL, "")
+    kill = Kill(*json.loads(wanted)) if wanted else None
+    if kill and arguments[1] == kill.module:
+        arm(Path(folder), kill.call, is_torn=kill.is_torn, of_group=kill.of_group)
+    return warm_python.run(arguments, folder, environment, files)
+
+
+if __name__ == "__main__":
+    warm_python.serve(sys.argv[1], run)

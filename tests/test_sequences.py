@@ -1,0 +1,113 @@
+"""Some sequences of edits, runs and kills; that the seed alone decides them; and that what would
+be wrong is seen. `SEQUENCES=200 pytest tests/test_sequences.py` plays as many."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from clone import ROOT
+from warm_python import warm_python
+
+from tests.sequences.__main__ import PYTHON
+from tests.sequences.clones import LAST, Clones
+from tests.sequences.kills import Kill
+from tests.sequences.machine import STEPS, WAYS_OUT, Play, SequenceMachine, draw
+
+SEED = os.environ.get("SEQUENCES_SEED", "1")
+COUNT = os.environ.get("SEQUENCES", "3")
+
+
+def drawn(seed, number):
+    """The steps of a sequence that is not played."""
+    found = []
+
+    class Recorded(SequenceMachine):
+        def step(self, name, **values):
+            if self.is_played:
+                found.append((name, values))
+            return False
+
+    draw(seed, number, Recorded, Play(None, None, None))
+    return found
+
+
+def test_the_seed_and_its_number_decide_a_sequence():
+    first = [drawn(3, number) for number in range(10)]
+    assert [drawn(3, number) for number in range(10)] == first
+    assert [drawn(4, number) for number in range(10)] != first
+    assert sum(len(steps) == STEPS for steps in first) > 5
+    assert len({name for steps in first for name, _ in steps}) > 5
+
+
+@pytest.fixture(scope="module")
+def clones(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sequences")
+    with warm_python(folder / "python", PYTHON) as python:
+        yield Clones(folder / "clones", python, folder / "memory")
+
+
+@pytest.fixture
+def machine(clones):
+    """A sequence without steps so far."""
+    shared = {"play": Play(clones, None, None), "number": 0, "turns": iter((1,))}
+    own = type("Own", (SequenceMachine,), shared)()
+    yield own
+    own.bench.remove()
+
+
+@pytest.mark.slow
+def test_a_sequence_without_steps_is_equal_to_a_fresh_clone(machine):
+    assert machine.last() == "equal"
+
+
+@pytest.mark.slow
+def test_wrong_outputs_that_dvc_takes_for_right_ones_are_seen(machine):
+    scores = machine.bench.folder / "data/scores/cca.h5"
+    content = bytearray(scores.read_bytes())
+    content[-1] ^= 1
+    scores.write_bytes(content)
+    done = machine.bench.run("dvc", "commit", "--force", "score@cca")
+    assert done.code == 0, done.said
+    assert machine.last() != "equal"
+
+
+@pytest.mark.slow
+def test_a_killed_stage_takes_dvc_with_it_or_leaves_it(machine):
+    for name, of_group in (("stages.evaluate", True), ("stages.evaluate", False), ("dvc", False)):
+        kill = Kill(name, call=2, is_torn=False, of_group=of_group)
+        done = machine.bench.run("dvc", "repro", "--force", "--single-item", LAST, kill=kill)
+        assert done.code == (255 if (name, of_group) == ("stages.evaluate", False) else -9)
+    assert machine.last() == "equal"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (".dvc/tmp/rwlock", '{"/a": {"read', "Unable to read RWLock-file"),
+        ("dvc.lock", "stages: {a: [1", "dvc.lock' is invalid"),
+        ("dvc.lock", "schema: '2.0'\nstages:\n  a", "dvc.lock' validation failed"),
+    ],
+)
+def test_the_documented_ways_out_of_damaged_files_of_dvc_work(machine, name, content, said):
+    (machine.bench.folder / name).write_text(content)
+    machine.step("repro")
+    done = machine.bench.run("dvc", "repro", LAST)
+    machine.judge(done)
+    assert said in done.said
+    assert not done.fault
+    assert machine.steps[-1] == " ".join(WAYS_OUT[said])
+    assert said in (ROOT / "docs/troubleshooting.md").read_text()
+    assert machine.last() == "equal"
+
+
+@pytest.mark.slow
+def test_sequences_end_as_a_fresh_clone_would(tmp_path):
+    command = [sys.executable, "-m", "tests.sequences", "--seed", SEED, "--count", COUNT]
+    command += ["--results", str(tmp_path / "results"), "--memory", str(tmp_path / "memory")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = re.findall(r"\| (\d+) \|", done.stdout)
+    assert sum(map(int, counts)) == int(COUNT)
