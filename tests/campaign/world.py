@@ -22,7 +22,7 @@ from dvc.parsing import DataResolver
 from dvc_objects.fs.local import LocalFileSystem
 
 from models.phrases import PHRASE_MODELS
-from models.registry import model_names
+from models.registry import model_names, module_of
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import SOURCES
@@ -241,7 +241,7 @@ def put(folder: Path, files: Files) -> None:
 
 def _load(modules: list[str]) -> None:
     """Load what the stages load, and read their sources, which each would read for its digest."""
-    models = [f"models.{name}.model" for name in model_names()]
+    models = [module_of(name) for name in model_names()]
     of_phrases = [module for module, _ in PHRASE_MODELS.values()]
     for name in (*LIBRARIES, *LATE, *models, *of_phrases, *modules):
         importlib.import_module(name)
