@@ -206,11 +206,12 @@ class SequenceMachine(RuleBasedStateMachine):
     def fill_disk(self, stage: str, pages: int) -> None:
         """A stage that is run again on a disk with little room."""
         if self.step("fill_disk", stage=stage, pages=pages):
+            bench = self.bench  # copied before there is no room
             if self.play.disk is None:
                 return
             used = os.statvfs(self.play.disk)
             resize(self.play.disk, (used.f_blocks - used.f_bfree + pages) * PAGE)
-            done = self.bench.run(*AGAIN, stage)
+            done = bench.run(*AGAIN, stage)
             resize(self.play.disk, PLENTY)
             self.judge(done)
 
