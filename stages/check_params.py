@@ -5,11 +5,12 @@ files outside that params.yaml names."""
 from pathlib import Path
 from typing import Any
 
+from pipeline.runtime.code import SOURCES
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.named import link_files, named_digests, named_files
 from pipeline.runtime.yaml_text import COMPLETE, read_yaml
 from stages.code import stage_lists, write_lists
-from stages.common import DIGESTS, NAMED, SOURCES, command, paths
+from stages.common import DIGESTS, NAMED, command, paths
 from stages.params import load_params, whole_type
 from stages.registries import check_registries
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from models.phrases import phrase_module
 from models.registry import UNCALLED, model_file, model_names, module_of
-from pipeline.runtime.code import EMPTY, Sources
+from pipeline.runtime.code import EMPTY, Sources, machinery_of
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import MORE
 from pipeline.runtime.registry import relative
@@ -46,6 +46,7 @@ def write_lists(
         name: code_list(sources, name, keys, params) + _files_read(keys, named)
         for name, keys in stages.items()
     }
+    machinery_of(sources)  # every stage asks for it, and finds it in the memory
     sources.remember()
     for name, text in texts.items():
         write_text(folder / name, text)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pipeline.runtime.code import check_loaded
+from pipeline.runtime.code import SOURCES, check_loaded
 from pipeline.runtime.disk import to_workbench_error
 from pipeline.runtime.errors import (
     LESS_MEMORY,
@@ -25,7 +25,6 @@ from stages import HELP_OPTIONS, KERNELS, NOT_USED, catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
 CODE = Path("data/.checks/code")  # the files of code that each stage may load
-SOURCES = Path("data/.checks/sources.json")  # what check_params has read of them
 NAMED = Path("data/named")  # links to the files outside that params.yaml names
 DIGESTS = Path("data/.checks/named.json")  # what check_params has read of them
 existing = click.Path(exists=True, path_type=Path)

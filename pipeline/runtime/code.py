@@ -17,6 +17,7 @@ from pipeline.runtime.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pipeline", "models", "stages")
+SOURCES = Path("data/.checks/sources.json")  # what check_params has read of the sources
 RESOURCE_FOLDERS = ("templates", "static")  # folders whose files a package renders or serves
 # What decides how a program runs or what it prints, and never what it computes.
 UNLISTED = frozenset(
@@ -179,8 +180,7 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
     sources = Sources(memory=memory)
-    machinery = sources.closure(MACHINERY, left_out=frozenset(), late=False)
-    allowed = listed | UNLISTED | set(machinery)
+    allowed = listed | UNLISTED | set(machinery_of(sources))
     nothing = sources.digest(EMPTY)
     lost = [
         file
@@ -197,6 +197,11 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
         )
 
 
+def machinery_of(sources: Sources) -> list[str]:
+    """The files that every stage loads, whatever it computes."""
+    return sources.closure(MACHINERY, left_out=frozenset(), late=False)
+
+
 def code_digest(root: Path = ROOT) -> str:
     """SHA-256 hex over the digests of all code that this process has loaded and may load: part of
     every resume fingerprint. A name made at run time counts once its module is loaded."""
@@ -205,7 +210,7 @@ def code_digest(root: Path = ROOT) -> str:
 
 @cache
 def _digest_of(root: Path, loaded: frozenset[str]) -> str:
-    sources = Sources(root)
+    sources = Sources(root, memory=SOURCES)
     modules = [
         file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         for file in loaded - UNLISTED

@@ -23,9 +23,8 @@ from dvc_objects.fs.local import LocalFileSystem
 
 from models.phrases import PHRASE_MODELS
 from models.registry import load_model, model_names
-from pipeline.runtime.code import code_digest
+from pipeline.runtime.code import SOURCES, code_digest
 from pipeline.runtime.yaml_text import read_yaml
-from stages.common import SOURCES
 from tests.support.corpora import change_params
 from tests.support.forked import Child
 from tests.support.warm_python import LIBRARIES

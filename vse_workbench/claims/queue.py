@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from pipeline.runtime.code import Sources
+from pipeline.runtime.code import SOURCES, Sources
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, write_json, write_text
 from pipeline.runtime.graph import EVALUATING, GRAPH, LOCALISING, resolved_stages
@@ -16,7 +16,7 @@ from pipeline.runtime.recipes import leaves
 from pipeline.runtime.text import Values
 from pipeline.runtime.yaml_text import read_yaml
 from stages.code import code_list, stage_lists
-from stages.common import CODE, SOURCES
+from stages.common import CODE
 from stages.params import default_values, find_problems, whole_type, with_defaults
 from vse_workbench.claims.carrying import RERUNS_NEEDED, Codes, key_of
 from vse_workbench.claims.ledger import (
