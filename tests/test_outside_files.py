@@ -44,7 +44,7 @@ def commands(graph):
 
 def test_no_command_has_a_path_of_params_yaml():
     """What is filled in is a name that check_params allows, or stands in dvc.yaml itself."""
-    names = r"\$\{(key|item|item\.(inputs|scoring|first|second))\}"
+    names = r"\$\{(key|item|item\.(inputs|scoring|first|second)|scoring\.keep)\}"
     for stage, command in commands(read_yaml(ROOT / "dvc.yaml")):
         left = re.sub(names, "", command)
         assert "${" not in left, f"{stage}: {command}"
@@ -113,6 +113,8 @@ def test_a_folder_may_have_any_name(clone, params, tmp_path, inside, name):
         {"rerank": {"$(touch INJECTED)": {"first": "cca", "second": "vse", "top": 5}}},
         {"rerank": {"a": {"first": "cca", "second": "v & touch INJECTED", "top": 5}}},
         {"search": {"index": "hnsw", "models": ["vse; touch INJECTED"]}},
+        {"more_models": {"adapter; touch INJECTED": {}}},
+        {"scoring": {"keep": "scores; touch INJECTED"}},
     ],
     ids=str,
 )

@@ -7,7 +7,7 @@ from corpora import ROOT
 from model_runs import VSE
 from tiny_inputs import DIM, WORDS, write_image_features, write_inputs, write_vocabulary
 
-from models.registry import models_that
+from models.registry import model_names, models_that
 from pipeline.evaluation.rank_file import read_query_ranks
 from pipeline.evaluation.score_file import EMBEDDINGS, TEXTS, read_scores
 from pipeline.features.feature_file import FeatureFile
@@ -54,9 +54,12 @@ def test_damaged_features_are_refused_though_only_their_correlation_is_needed(fo
 
 
 def test_the_models_of_vectors_are_those_that_dvc_hands_the_choice():
-    models = read_yaml(ROOT / "dvc.yaml")["stages"]["train"]["foreach"]
+    stages = read_yaml(ROOT / "dvc.yaml")["stages"]
+    models = stages["train"]["foreach"]
     handed = [name for name, item in models.items() if "keep" in item["scoring"]]
-    assert handed == models_that(lambda kind: kind.VECTORS)
+    assert "--keep ${scoring.keep}" in stages["score_more"]["do"]["cmd"]
+    more = set(model_names()) - set(models)
+    assert {*handed, *more} == set(models_that(lambda kind: kind.VECTORS))
     assert {models[name]["scoring"]["keep"] for name in handed} == {"${scoring.keep}"}
 
 

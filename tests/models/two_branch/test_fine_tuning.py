@@ -210,7 +210,8 @@ def test_the_tuned_image_network_can_be_taken_out(tuned, tmp_path):
 def test_what_cannot_be_tuned_is_refused(folder):
     RUN.set_params(folder)
     write_network(folder / NETWORK, None)
-    assert "dual_path or two_branch.fine_tuning, set image_features.source" in RUN.refused(folder)
+    said = RUN.refused(folder)
+    assert "two_branch.fine_tuning need the network, which needs photographs" in said
     RUN.set_params(folder, fine_tuning__crop=SIDE + 1)
     said = fail(check_params, folder, "--output", "params.ok")
     assert "two_branch.fine_tuning.crop = 33: must not exceed two_branch.fine_tuning.resize" in said
