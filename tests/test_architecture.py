@@ -234,7 +234,8 @@ def test_what_queries_go_through_is_made_where_the_corpus_was():
 def test_data_paths_live_in_the_graph_only():
     for package in PACKAGES:
         for file in sources(package):
-            if file == ROOT / "stages/common.py":
+            # the second remembers what it has read of the sources, for all stages
+            if file in (ROOT / "stages/common.py", ROOT / "pipeline/runtime/code.py"):
                 continue
             found = [
                 path
