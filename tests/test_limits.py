@@ -4,22 +4,32 @@ leaves nothing."""
 
 import os
 import re
-import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clone import ROOT
-from forked import Child
 from full_disk import small_disks
+from limited_stages import (
+    OPENBLAS,
+    become_nobody,
+    check_image_in_short_memory,
+    clean_process,
+    has_made_all,
+    limit_files,
+    limit_memory,
+    prepare,
+    tried,
+)
 from PIL import Image
 
-from pipeline.corpus.images import check_image
-from pipeline.runtime.errors import LESS_MEMORY, WorkbenchError
+from pipeline.runtime.errors import LESS_MEMORY
 from pipeline.runtime.yaml_text import read_yaml
-from tests.campaign.world import Ended, Stage, World, files_of, outputs_of, put, run
+from tests.campaign.world import Ended, Stage, files_of
 
 pytestmark = pytest.mark.slow
 
@@ -37,42 +47,23 @@ NAMES = [
     "evaluate@vse",
 ]
 MEGABYTES = (0, 8, 24)  # beside what the libraries have taken when the stage begins
-# It says so itself and ends the process with exit code 1, below Python.
-OPENBLAS = "OpenBLAS error: Memory allocation still failed"
+
+Apart = Callable[..., Any]  # calls a function of limited_stages.py in its clean process
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("limits") / "world", LAST)
-
-
-def tried(world: World, name: str, folder: Path, first: Callable[[], object]) -> tuple[Ended, bool]:
-    """How a stage ended under a limit, which must be whole or refused. Whether it was whole."""
-    stage = world.stages[name]
-    put(folder, world.before(stage))
-    done = run(stage, folder, lambda: (speak_past_pytest(), first()))
-    made = outputs_of(stage, files_of(folder))
-    if done.code == 0:
-        assert made == world.after(stage)
-    else:
-        assert done.is_refusal or OPENBLAS in done.said, done.said
-        assert not made
-    return done, done.code == 0
-
-
-def speak_past_pytest() -> None:
-    """A forked process has pytest's own streams in the place of its files 1 and 2."""
-    sys.stdout = os.fdopen(1, "w", closefd=False)
-    sys.stderr = os.fdopen(2, "w", closefd=False)
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
+    with clean_process(tmp_path_factory.mktemp("limits") / "world", LAST) as pool:
+        yield lambda function, *arguments: pool.submit(function, *arguments).result()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_where_memory_ends_nothing_is_half_written_and_a_line_says_what_to_lower(
-    world: World, tmp_path: Path, name: str
+    apart: Apart, tmp_path: Path, name: str
 ) -> None:
     refusals = []
     for size in MEGABYTES:
-        done, is_whole = tried(world, name, tmp_path / "at", memory_of(size))
+        done, is_whole = apart(tried, name, tmp_path / "at", partial(limit_memory, size))
         if not is_whole and OPENBLAS not in done.said:
             assert LESS_MEMORY in done.said, (size, done.said)
             assert not re.search("error: .*damaged or foreign", done.said)
@@ -80,28 +71,13 @@ def test_where_memory_ends_nothing_is_half_written_and_a_line_says_what_to_lower
     assert refusals
 
 
-def test_an_image_that_memory_is_too_short_for_is_not_called_a_bad_one(tmp_path: Path) -> None:
+def test_an_image_that_memory_is_too_short_for_is_not_called_a_bad_one(
+    apart: Apart, tmp_path: Path
+) -> None:
     """A bad image may be left out, corpus.skip_bad_images."""
     path = tmp_path / "large.png"
     Image.new("1", (8000, 8000)).save(path)  # 192 MB as colours
-
-    def check() -> None:
-        memory_of(8)()
-        with pytest.raises(WorkbenchError, match="memory ran out while it was decoded"):
-            check_image(str(path), max_pixels=None)
-
-    assert Child("image", check).end()[0] == 0
-
-
-def memory_of(megabytes: int) -> Callable[[], None]:
-    """Give this process so much more memory than it has addresses of now."""
-
-    def limit() -> None:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        size = pages * resource.getpagesize() + (megabytes << 20)
-        resource.setrlimit(resource.RLIMIT_AS, (size, size))
-
-    return limit
+    assert apart(check_image_in_short_memory, path) == 0
 
 
 def test_what_is_to_be_lowered_are_keys_of_params() -> None:
@@ -112,33 +88,18 @@ def test_what_is_to_be_lowered_are_keys_of_params() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sixty_four_open_files_are_enough(world: World, tmp_path: Path, name: str) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-
-    assert tried(world, name, tmp_path / "at", limit)[1]
-
-
-# a user without an entry in /etc/passwd, whom the folder belongs to
-NOBODY = 54321
+def test_sixty_four_open_files_are_enough(apart: Apart, tmp_path: Path, name: str) -> None:
+    assert apart(tried, name, tmp_path / "at", partial(limit_files, 64))[1]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root becomes a user without an entry")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_user_without_a_name_runs_the_stages(world: World, tmp_path: Path, name: str) -> None:
-    def become() -> None:
-        for place in [folder, *folder.rglob("*")]:
-            os.chown(place, NOBODY, NOBODY)
-        for variable in ("HOME", "USER", "LOGNAME", "LNAME", "USERNAME"):
-            os.environ.pop(variable, None)
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-
+def test_a_user_without_a_name_runs_the_stages(apart: Apart, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "at"
     for parent in (tmp_path, *tmp_path.parents[:3]):
         if parent.stat().st_uid == os.getuid() and parent != Path("/tmp"):
             parent.chmod(0o755)
-    assert tried(world, name, folder, become)[1]
+    assert apart(tried, name, folder, partial(become_nobody, folder))[1]
 
 
 MOUNTED = {
@@ -164,20 +125,20 @@ def in_name_space(mount: str, stage: Stage, folder: Path) -> Ended:
 @pytest.mark.skipif(not small_disks(), reason="no right to mount a file system")
 @pytest.mark.parametrize("name", ["extract_image_features"])
 def test_without_shared_memory_the_outputs_are_the_same(
-    world: World, tmp_path: Path, name: str
+    apart: Apart, tmp_path: Path, name: str
 ) -> None:
-    stage, folder = world.stages[name], tmp_path / "at"
-    put(folder, world.before(stage))
+    folder = tmp_path / "at"
+    stage = apart(prepare, name, folder)
     done = in_name_space(MOUNTED["without shared memory"], stage, folder)
     assert done.code == 0, done.said
-    assert outputs_of(stage, files_of(folder)) == world.after(stage)
+    assert apart(has_made_all, stage, folder)
 
 
 @pytest.mark.skipif(not small_disks(), reason="no right to mount a file system")
 @pytest.mark.parametrize("name", ["check_params", "prepare_corpus", "train@vse", "evaluate@vse"])
-def test_a_read_only_repository_is_named(world: World, tmp_path: Path, name: str) -> None:
-    stage, folder = world.stages[name], tmp_path / "at"
-    put(folder, world.before(stage))
+def test_a_read_only_repository_is_named(apart: Apart, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "at"
+    stage = apart(prepare, name, folder)
     before = files_of(folder)
     done = in_name_space(MOUNTED["read-only"], stage, folder)
     assert done.is_refusal, done.said
