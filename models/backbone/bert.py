@@ -120,10 +120,13 @@ class Bert(nn.Module):
         """
         mask = length_mask(lengths, ids.shape[1], ids.device)
         positions = torch.arange(ids.shape[1], device=ids.device)[None]
-        states: Tensor = self.body(
-            input_ids=ids,
-            attention_mask=mask.long(),
-            token_type_ids=torch.zeros_like(ids),
-            position_ids=positions,
-        ).last_hidden_state
+        # with checkpointing transformers asks for gradients of the embeddings, whatever is frozen
+        is_trained = any(weight.requires_grad for weight in self.body.parameters())
+        with torch.set_grad_enabled(torch.is_grad_enabled() and is_trained):
+            states: Tensor = self.body(
+                input_ids=ids,
+                attention_mask=mask.long(),
+                token_type_ids=torch.zeros_like(ids),
+                position_ids=positions,
+            ).last_hidden_state
         return states
