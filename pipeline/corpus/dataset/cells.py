@@ -20,9 +20,9 @@ IMAGE_COLUMNS = (
 )
 CAPTION_COLUMNS = (
     *("caption", "captions", "comment", "text", "texts", "title", "raw", "sentence", "sentences"),
-    *("description", "report", "cap", "alt_text", "prompt"),
+    *("description", "report", "cap", "alt_text", "prompt", "caption_str"),
 )
-SPLIT_COLUMNS = ("split", "set", "subset", "partition", "phase")
+SPLIT_COLUMNS = ("split", "set", "subset", "partition", "phase", "set_name")
 # A field of a record that is a caption; Karpathy's records have `raw`, `tokens` and `sentid`.
 TEXT_FIELDS = ("raw", *CAPTION_COLUMNS)
 TOKENS = "tokens"

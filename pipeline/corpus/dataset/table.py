@@ -38,6 +38,12 @@ LONGEST_FIELD = 1 << 20  # characters; an opening quote without its end reads no
 _TOKEN_LINE = re.compile(
     r"(?P<image>[^\t\r\n]+?)#(?:[A-Za-z]+#)?(?P<number>\d{1,9})[\t ](?P<text>.*)"
 )
+# "1.jpg A dog runs." and "1.jpg: A dog runs.": the text has a letter, and is no other image.
+_ENDING = "|".join(map(re.escape, IMAGE_ENDINGS))
+_IMAGE_AND_TEXT = re.compile(
+    rf"(?P<image>[^\t\r\n]+?(?:{_ENDING}))(?: *: *| +)(?P<text>.*[^\W\d_].*)", re.IGNORECASE
+)
+_IMAGE = re.compile(rf"\S+(?:{_ENDING})", re.IGNORECASE)
 # One line of the published results.csv lacks its second bar: "2199200615.jpg| 4   A dog runs ...".
 _NUMBER_AND_TEXT = re.compile(r"(\d{1,9})\s+(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
@@ -49,10 +55,10 @@ _SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes abo
 class Form:
     """How the lines of a table are read.
 
-    separator: between two fields; empty for lines of the form `name#0<TAB>text`. width: number of
-    fields. image, split, number: the places of these columns, None for one that is not there.
-    captions: the places of the columns of captions. has_header: whether the first line names the
-    columns. described: the form in words, for messages.
+    separator: between two fields; empty where `line` matches a line and its groups are the fields.
+    width: number of fields. image, split, number: the places of these columns, None for one that is
+    not there. captions: the places of the columns of captions. has_header: whether the first line
+    names the columns. described: the form in words, for messages.
     """
 
     separator: str
@@ -63,6 +69,7 @@ class Form:
     number: int | None = None
     has_header: bool = True
     described: str = ""
+    line: re.Pattern[str] = _TOKEN_LINE
 
 
 def find_form(text: str) -> Form | None:
@@ -92,7 +99,24 @@ def find_form(text: str) -> Form | None:
             described="image#number TAB text",
         )
     bare = [_bare_form(whole, separator) for separator in SEPARATORS]
+    if all(_names_and_describes(line) for line in whole):
+        spaced = Form(
+            separator="",
+            width=2,
+            image=0,
+            captions=(1,),
+            has_header=False,
+            described="image, a blank or a colon, caption",
+            line=_IMAGE_AND_TEXT,
+        )
+        bare.append(spaced)
     return next((form for form in bare if form is not None), None)
+
+
+def _names_and_describes(line: str) -> bool:
+    """Whether a line is an image's file and a text, with a blank or a colon between."""
+    match = _IMAGE_AND_TEXT.fullmatch(line.rstrip("\n"))
+    return match is not None and not _IMAGE.fullmatch(match["text"].strip())
 
 
 def _named_form(header: str, separator: str) -> Form | None:
@@ -230,7 +254,7 @@ def _rows(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
     if not form.separator:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                match = _TOKEN_LINE.fullmatch(line.rstrip("\n"))
+                match = form.line.fullmatch(line.rstrip("\n"))
                 yield number, [line] if match is None else [*match.groups()]
         return
     place = _first_row(lines, form)

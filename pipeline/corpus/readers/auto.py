@@ -12,9 +12,9 @@ from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import explain
 from pipeline.runtime.text import read_text
 
-LIKELY = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".xlsx", ".xls", ".ods", ".gz", ".zip", ".tar")
 WORKBOOKS = (".xlsx", ".xls", ".ods")
-TEXTS = (".csv", ".tsv", ".txt", ".json", ".jsonl")
+TEXTS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".jsonlines", ".ndjson")
+LIKELY = (*TEXTS, *WORKBOOKS, ".gz", ".zip", ".tar")
 LOOKED_AT = 20  # files in which a reason is looked for
 
 

@@ -1,22 +1,27 @@
-"""Photographs with their captions in texts of the same name: IMG_1.jpg beside IMG_1.txt."""
+"""Photographs with their captions in files of the same name: IMG_1.jpg beside IMG_1.txt, or beside
+IMG_1.json, a record that has a caption."""
 
+import json
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from pipeline.corpus.dataset.annotations import described_source
+from pipeline.corpus.dataset.cells import caption_columns, plain_texts
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, head
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
-from pipeline.runtime.text import Problems, read_text
+from pipeline.runtime.text import Problems, read_json, read_text
 
 TEXT_ENDINGS = (".txt", ".caption")  # where an image has both, the first is read
+RECORD_ENDING = ".json"  # read where no image has a text
 LONGEST_TEXT = 1 << 20  # bytes of an image's captions
 LOOKED_AT = 20  # texts that must have words: detectors keep their boxes in files of these names
 
@@ -38,16 +43,28 @@ def recognise(folder: Folder) -> list[Found]:
     if len(pairs.texts) <= len(pairs.images_alone):
         return []
     texts = list(pairs.texts.values())
-    heads = [head(folder, text) for text in texts[:LOOKED_AT]]
-    if 2 * sum(any(map(str.isalpha, text)) for text in heads) <= len(heads):
+    looked_at = dict(list(pairs.texts.items())[:LOOKED_AT])
+    if 2 * sum(_has_words(folder, *pair) for pair in looked_at.items()) <= len(looked_at):
         return []
     splits = set(_splits(pairs.texts).values())
     return [Found(files=tuple(texts), has_splits="test" in splits)]
 
 
+def _has_words(folder: Folder, image: str, text: str) -> bool:
+    """Whether the beginning of an image's file has words that are not only the names of fields."""
+    beginning = head(folder, text)
+    if text.endswith(RECORD_ENDING):
+        try:
+            captions = _captions_of(json.loads(beginning), image)
+        except (ValueError, RecursionError):
+            return False
+        beginning = " ".join(captions)
+    return any(map(str.isalpha, beginning))
+
+
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read images that have a text: image_id is the path, a line a caption, its id
-    `<image_id>#<number>`. Folders train, val and test are splits.
+    """Read images that have a text or a record: image_id is the path, a line of the text or a text
+    of the record a caption, its id `<image_id>#<number>`. Folders train, val and test are splits.
 
     Args:
         raw: the user's folder.
@@ -69,7 +86,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     if not pairs.texts and not pairs.in_doubt:
         raise WorkbenchError(
             f"{raw}: no image has a text of its name, as IMG_1.jpg and IMG_1.txt",
-            "put texts that end in .txt or .caption beside the images, a line for each caption",
+            "put texts that end in .txt or .caption beside the images, a line for each caption, or "
+            'records {"caption": "..."} that end in .json',
         )
     problems = Problems(str(raw))
     problems.add("texts that several images could have", pairs.in_doubt)
@@ -77,7 +95,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     unreadable = []
     for image, text in pairs.texts.items():
         try:
-            lines = _lines(raw / text)
+            lines = _lines(raw / text, image)
         except WorkbenchError as error:
             unreadable.append(error.message.removeprefix(f"{raw}{os.sep}"))
             continue
@@ -116,12 +134,21 @@ def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
         beside[stem].append(image)
         elsewhere[stem.rpartition("/")[2]].append(image)
     pairs = _Pairs()
-    for ending in TEXT_ENDINGS:
-        for text in folder.matching(f"*{ending}"):
-            if text.startswith(texts_in):
-                stem = text[: -len(ending)]
-                images_of_name = elsewhere.get(stem.rpartition("/")[2], [])
-                _give(pairs, text, beside.get(stem) or _nearest(text, images_of_name))
+    for endings in (TEXT_ENDINGS, (RECORD_ENDING,)):
+        if pairs.texts or pairs.in_doubt:
+            break
+        texts = [
+            (text, text[: -len(ending)])
+            for ending in endings
+            for text in folder.matching(f"*{ending}")
+            if text.startswith(texts_in)
+        ]
+        for text, stem in texts:
+            if stem in beside:
+                _give(pairs, text, beside[stem])
+        for text, stem in texts:  # what lies beside an image is its own, whatever lies elsewhere
+            if stem not in beside:
+                _give(pairs, text, _nearest(text, elsewhere.get(stem.rpartition("/")[2], [])))
     pairs.images_alone = [image for image in images if image not in pairs.texts]
     return pairs
 
@@ -159,15 +186,34 @@ def _splits(texts: dict[str, str]) -> dict[str, str | None]:
     return named if "train" in splits and len(splits) > 1 else dict.fromkeys(named)
 
 
-def _lines(path: Path) -> list[str]:
-    """The captions of a text; one without a word where it is empty. WorkbenchError for what is no
-    text."""
+def _lines(path: Path, image: str) -> list[str]:
+    """The captions of an image's text or record; one without a word where it has none.
+    WorkbenchError for what is neither."""
     if not path.is_file():  # a pipe would block for ever
         raise WorkbenchError(f"{path}: not a regular file")
     if path.stat().st_size > LONGEST_TEXT:
         raise WorkbenchError(f"{path}: more than {LONGEST_TEXT:,} bytes")
+    if path.name.endswith(RECORD_ENDING):
+        return _captions_of(read_json(path), image) or [""]
     text = read_text(path)
     return [line for line in text.split("\n") if line.strip()] or [text]
+
+
+def _captions_of(record: Any, image: str) -> list[str]:
+    """The captions of an image's record: of the first field with a name of captions that says more
+    than the file's name, which Google Photos writes as the title."""
+    if not isinstance(record, Mapping):
+        return []
+    file = image.rpartition("/")[2]
+    for keys in caption_columns(tuple(record)):
+        cells = [record[key] for key in keys]
+        if not all(isinstance(cell, str | list | None) for cell in cells):
+            continue
+        texts = [text for cell in cells for text in plain_texts(cell)]
+        said = [text for text in texts if isinstance(text, str) and text.strip()]
+        if said and said != [file]:
+            return said
+    return []
 
 
 def _remarks(pairs: _Pairs) -> list[str]:

@@ -1,6 +1,8 @@
 """JSON of records that have an image and its caption or captions, as ALBEF and BLIP write them:
-a list, a list under a key, a record on each line, or image names with captions as one mapping."""
+a list, a list under a key, a record on each line, or a mapping of image names to captions or to
+records with captions."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,6 +21,7 @@ from pipeline.corpus.dataset.annotations import (
 )
 from pipeline.corpus.dataset.cells import IMAGE_COLUMNS, SPLIT_COLUMNS, caption_columns, plain_texts
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
+from pipeline.corpus.dataset.locate import has_its_name
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
@@ -43,12 +46,12 @@ from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.section import Name
 
 PUBLISHED = ("flickr30k_train.json", "coco_karpathy_train.json")
-FILES = ("*.json", "*.jsonl", "*.ndjson")
+FILES = ("*.json", "*.jsonl", "*.jsonlines", "*.ndjson")
 EXPECTED = (
     'JSON of records with an image and its caption, as [{"image": "1.jpg", "caption": "..."}]'
 )
-_ENDINGS = "|".join(ending[1:] for ending in IMAGE_ENDINGS)
-_MAPPING = re.compile(rf'\s*\{{\s*"([^"\\]+\.(?:{_ENDINGS}))"\s*:\s*(?:\[\s*)?"', re.IGNORECASE)
+IMAGE_KEY = "its key"  # the image's field in records of a mapping whose keys are the images
+_FIRST_KEY = re.compile(r'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 _Row = tuple[str, list[str], str | None]  # an image, captions, a split
 
@@ -63,6 +66,15 @@ class _Keys(NamedTuple):
     image: str
     captions: tuple[str, ...]
     split: str
+    has_split: bool  # whether the first record has it
+
+
+class _Mapping(NamedTuple):
+    """A file that is a mapping: its first image, and the keys of its values, which are records;
+    None where images are the keys and captions the values."""
+
+    image: str
+    keys: _Keys | None
 
 
 def recognise(folder: Folder) -> list[Found]:
@@ -72,13 +84,13 @@ def recognise(folder: Folder) -> list[Found]:
     for file in few_files(folder, *FILES):
         records = first_records(folder, file)
         keys = next(iter(_find_keys(records, CorpusConfig())), None)
-        mapping = _MAPPING.match(head(folder, file))
+        mapping = _mapping(folder, file, CorpusConfig())
         if mapping is not None:
-            names[file] = (mapping[1],)
-            has_split[file] = False
+            names[file] = (mapping.image,)
+            has_split[file] = mapping.keys is not None and mapping.keys.has_split
         elif keys is not None and not is_person(records[keys.records]):
             names[file] = values_in_head(folder, file, keys.image)
-            has_split[file] = bool(split_named(keys.records)) or keys.split in records[keys.records]
+            has_split[file] = bool(split_named(keys.records)) or keys.has_split
     return [
         Found(
             files=files,
@@ -87,6 +99,40 @@ def recognise(folder: Folder) -> list[Found]:
         )
         for files in files_by_split(names)
     ]
+
+
+def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None:
+    """How a file maps images to captions, by its first pair; None where it does not."""
+    text = head(folder, file)
+    key = _FIRST_KEY.match(text)
+    if key is None:
+        return None
+    try:
+        name = json.loads(key[1])
+        value, _ = json.JSONDecoder().raw_decode(text, key.end())
+    except (ValueError, RecursionError):  # cut, or no JSON
+        return None
+    by_key = _is_image(name, folder)
+    if by_key and _is_texts(value):
+        return _Mapping(name, None)
+    if not isinstance(value, dict):
+        return None
+    if by_key:  # whatever else its record calls an image
+        keys = _keys_of("", {IMAGE_KEY: name, **value}, _with_image_field(config, IMAGE_KEY))
+        return keys and _Mapping(name, keys)
+    keys = _keys_of("", value, config)
+    return (
+        _Mapping(value[keys.image], keys) if keys and _is_image(value[keys.image], folder) else None
+    )
+
+
+def _with_image_field(config: CorpusConfig, name: str) -> CorpusConfig:
+    return config.model_copy(update={"image_field": name})
+
+
+def _is_image(name: str, folder: Folder) -> bool:
+    """Whether a text names an image: by its ending, or because an image of that name is there."""
+    return name.lower().endswith(IMAGE_ENDINGS) or has_its_name(name, folder.stems)
 
 
 def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -> list[_Keys]:
@@ -114,7 +160,8 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         if _is_text(record.get(name))
         and (name == SPLIT_COLUMNS[0] or as_split(record[name]) in SPLITS)
     ]
-    return _Keys(key, image, tuple(captions), next(iter(splits), SPLIT_COLUMNS[0]))
+    split = next(iter(splits), SPLIT_COLUMNS[0])
+    return _Keys(key, image, tuple(captions), split, has_split=split in record)
 
 
 def _is_text(value: object) -> bool:
@@ -186,9 +233,9 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
     path = folder.root / file
     split = split_in_path(file)
     hint = f"expected is {EXPECTED}"
-    if _MAPPING.match(head(folder, file)):
-        named = read_annotations(path, dict[Name, Captions], hint)
-        return [(image, plain_texts(texts), split) for image, texts in named.items()]
+    mapping = _mapping(folder, file, config)
+    if mapping is not None:
+        return _of_mapping(path, mapping.keys, split, hint)
     lists = first_records(folder, file)
     found = _find_keys(lists, config)
     if len(found) > 1 and not all(split_named(keys.records) for keys in found):
@@ -204,12 +251,7 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
             f"{hint}; corpus.image_field and corpus.caption_field name other keys",
         )
     keys = found[0]
-    # of several captions (caption_0, caption_1, ...) some images have fewer
-    captions = Captions if len(keys.captions) == 1 else Captions | None
-    fields = {keys.image: Name, keys.split: NotRequired[Split]} | dict.fromkeys(
-        keys.captions, captions
-    )
-    kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
+    kind: Any = _record_kind(keys)
     if keys.records:
         return _of_lists(path, keys, kind, split, hint)
     if head(folder, file).lstrip().startswith("{"):
@@ -217,6 +259,27 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
     else:
         records = read_annotations(path, list[kind], hint)
     return _rows(records, keys, split)
+
+
+def _record_kind(keys: _Keys) -> Any:
+    """The type of a record."""
+    fields: dict[str, Any] = {} if keys.image == IMAGE_KEY else {keys.image: Name}
+    fields[keys.split] = NotRequired[Split]
+    # of several captions (caption_0, caption_1, ...) some images have fewer
+    captions = Captions if len(keys.captions) == 1 else Captions | None
+    fields |= dict.fromkeys(keys.captions, captions)
+    kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
+    return kind
+
+
+def _of_mapping(path: Path, keys: _Keys | None, split: str | None, hint: str) -> list[_Row]:
+    """The rows of a file that maps images to captions or to records, or anything to records."""
+    if keys is None:
+        texts = read_annotations(path, dict[Name, Captions], hint)
+        return [(image, plain_texts(own), split) for image, own in texts.items()]
+    record_kind: Any = _record_kind(keys)
+    records = read_annotations(path, dict[Name, record_kind], hint)
+    return _rows(({IMAGE_KEY: name, **record} for name, record in records.items()), keys, split)
 
 
 def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) -> list[_Row]:

@@ -144,3 +144,28 @@ def test_any_text_is_no_table_or_is_read_or_refused(tmp_path_factory, text):
     except WorkbenchError:
         return
     assert all(rows["image"])
+
+
+@given(
+    texts=st.lists(
+        st.text("abc ,;:|\"'.", min_size=1, max_size=12)
+        .map(str.strip)
+        .filter(lambda text: set(text) & set("abc") and text[0] not in ":,;|"),
+        min_size=1,
+        max_size=6,
+    ),
+    names=st.sampled_from(["{}.jpg", "my photo {}.PNG", "sub/{}.jpeg"]),
+    between=st.sampled_from([" ", ": ", " : ", ":", "   "]),
+)
+def test_an_image_and_a_text_behind_a_blank_or_a_colon(tmp_path_factory, texts, names, between):
+    pairs_there = [(names.format(number), text) for number, text in enumerate(texts)]
+    lines = [f"{image}{between}{text}\n" for image, text in pairs_there]
+    assert read(tmp_path_factory.getbasetemp(), "".join(lines), "spaced.txt") == pairs_there
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1.jpg 3\n2.jpg 4\n", "1.jpg 2.jpg\n3.jpg 4.jpg\n", "1.jpg 0.5 1 2\n", "1.jpg\n2.jpg\n"],
+)
+def test_lists_of_classes_of_boxes_and_of_pairs_are_no_captions(text):
+    assert first_images(text) is None

@@ -1,10 +1,11 @@
 """IMG_1.jpg beside IMG_1.txt."""
 
+import json
 import os
 
 import pytest
 from commands import refusal
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reader_cases import options, read_all, save_images, texts_of
 
@@ -153,6 +154,7 @@ STEMS = st.sampled_from(["a", "b", "sub/a", "sub/b", "c.d"])
 CONTENT = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=8)
 
 
+@example({"sub/a"}, {"a": ["Elsewhere."], "sub/a": ["Beside."]})
 @given(st.sets(STEMS), st.dictionaries(STEMS, st.lists(CONTENT, max_size=3)))
 def test_every_line_beside_an_image_is_a_caption(tmp_path_factory, images, texts):
     raw = tmp_path_factory.mktemp("raw")
@@ -167,4 +169,43 @@ def test_every_line_beside_an_image_is_a_caption(tmp_path_factory, images, texts
         lines = texts[text.removesuffix(".txt")]
         kept = [line for line in lines if line.strip()]
         if kept and not lines[0].startswith("\ufeff"):
-            assert image_beside_text._lines(raw / text) == kept
+            assert image_beside_text._lines(raw / text, "image.jpg") == kept
+
+
+RECORDS = {  # a record beside an image, and the captions that it has
+    "a caption": ({"caption": "A dog.", "width": 24}, ["A dog."]),
+    "several": ({"captions": ["A dog.", "It runs."]}, ["A dog.", "It runs."]),
+    "numbered": ({"caption_0": "A dog.", "caption_1": None, "url": "x"}, ["A dog."]),
+    "Google Photos": (
+        {"title": "IMG_1.jpg", "description": "A dog.", "imageViews": "3"},
+        ["A dog."],
+    ),
+}
+
+
+@pytest.mark.parametrize(("record", "captions"), RECORDS.values(), ids=RECORDS)
+@pytest.mark.parametrize("name", ["IMG_1.json", "IMG_1.jpg.json"])
+def test_a_record_beside_an_image(tmp_path, record, captions, name):
+    raw = tmp_path / "raw"
+    save_images(raw, *NAMES)
+    write(raw, {"README.txt": "Photographs.\n", name: json.dumps(record)})
+    for other in NAMES[1:]:
+        ending = ".json" if name == "IMG_1.json" else f"{other[other.rindex('.') :]}.json"
+        write(raw, {f"{other.rpartition('.')[0]}{ending}": json.dumps({"caption": f"On {other}."})})
+    corpus = read_all("auto", raw)
+    assert texts_of(corpus)["IMG_1.jpg"] == captions
+    assert texts_of(corpus)["my photo.jpg"] == ["On my photo.jpg."]
+
+
+def test_records_beside_texts_are_passed_over(raw):
+    write(raw, {"IMG_1.json": json.dumps({"caption": "Another."})})
+    assert texts_of(read_all("auto", raw))["IMG_1.jpg"] == ["This is IMG_1.jpg"]
+
+
+@pytest.mark.parametrize("record", [{"shapes": ["a"]}, {"title": "{}"}, ["A dog."], {}])
+def test_records_without_captions_are_none(raw, record):
+    for name in NAMES:
+        text = raw / f"{name.rpartition('.')[0]}.txt"
+        text.unlink()
+        text.with_suffix(".json").write_text(json.dumps(record).replace("{}", name))
+    assert image_beside_text.recognise(list_folder(raw)) == []

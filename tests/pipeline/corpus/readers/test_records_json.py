@@ -76,6 +76,20 @@ FORMS = {
         "data": [{"image": n, "caption": texts} for n, texts in TEXTS.items()],
     },
     "mapping": TEXTS,
+    "mapping without endings": {n.removesuffix(".jpg"): texts for n, texts in TEXTS.items()},
+    "mapping to records": {n: {"captions": texts, "w": 3} for n, texts in TEXTS.items()},
+    "mapping of ids to records": {
+        f"id {place}": {"image": n, "caption": texts}
+        for place, (n, texts) in enumerate(TEXTS.items())
+    },
+    "TextCaps": {
+        "dataset_type": "train",
+        "data": [
+            {"image_id": n, "caption_str": text, "reference_strs": [], "image_path": f"train/{n}"}
+            for n, texts in TEXTS.items()
+            for text in texts
+        ],
+    },
 }
 
 
@@ -89,7 +103,7 @@ def test_forms_of_one_file(raw, form, capsys):
     assert "splits drawn by seed: 1 val, 1 test" in said
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "ndjson", "json"])
+@pytest.mark.parametrize("ending", ["jsonl", "jsonlines", "ndjson", "json"])
 def test_a_record_on_each_line(raw, ending):
     lines = [json.dumps(record, ensure_ascii=False) for record in FORMS["list"]]
     lines[0] = lines[0].replace("dog.", "dog.\u2028\u0085")  # no ends of lines in JSON
@@ -116,6 +130,23 @@ def test_the_records_say_the_split(raw, capsys):
     records = [own | {"set": splits[own["filename"]]} for own in FORMS["list"]]
     write(raw, "captions_train.json", records)
     assert read_all("records_json", raw).images["split"].tolist()[2:] == ["val", "test"]
+
+
+def test_records_of_a_mapping_say_the_split_and_name_their_faults(raw):
+    splits = dict(zip(NAMES, ("train", "train", "dev", "test"), strict=True))
+    records = {n: {"caption": texts, "split": splits[n]} for n, texts in TEXTS.items()}
+    write(raw, "captions.json", records)
+    assert read_all("auto", raw).images["split"].tolist() == ["train", "train", "val", "test"]
+    write(raw, "captions.json", records | {"d.jpg": {"text": "A kite."}, "c.jpg": "A boat."})
+    said = refusal(read_all, "auto", raw)
+    assert "d.jpg.caption: Field required" in said
+    assert "c.jpg = 'A boat.': must be an object" in said
+
+
+@pytest.mark.parametrize("value", [{"info": {"url": "x", "description": "COCO"}}, {"a": {"b": 1}}])
+def test_a_mapping_of_something_else_is_none(raw, value):
+    write(raw, "captions.json", value)
+    assert records_json.recognise(list_folder(raw)) == []
 
 
 def test_a_list_for_each_split(raw):
@@ -166,7 +197,7 @@ def test_keys_of_any_name_are_named_by_settings(raw):
         ("dataset.json", {"images": [{"filename": "a.jpg", "sentences": [{"raw": "A dog."}]}]}),
         ("results.json", [{"image_id": 42, "caption": "A dog."}]),
         ("vqa.json", [{"image": "a.jpg", "question": "A dog?"}]),
-        ("info.json", {"a": {"image": "a.jpg", "caption": "A dog."}}),
+        ("info.json", {"a": {"image": "a.jpg", "question": "A dog?"}}),
         ("one.json", {"caption": "A dog.", "url": "a.jpg", "key": "000000000"}),
     ],
 )
