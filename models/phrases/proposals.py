@@ -36,8 +36,7 @@ from models.detector.fpn import FPNDetector, alike, ratios
 from models.detector.weights import load_detector
 from pipeline.corpus.loading import ImageFiles, decode_ahead
 from pipeline.corpus.tables import images_digest
-from pipeline.features.batches import whole_batches
-from pipeline.features.feature_file import FeatureWriter
+from pipeline.features.feature_file import FeatureWriter, whole_batches
 from pipeline.phrases.boxes import rows_of_images
 from pipeline.phrases.params import BoxFeaturesConfig, BoxNetworkConfig, PhrasesConfig
 from pipeline.phrases.tables import DistinctRegions

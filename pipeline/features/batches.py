@@ -2,8 +2,8 @@
 
 Float sums may differ in the last bits between batches of different sizes, so a row's bytes are
 settled by its input, the settings and its batch. A file that is made anew has batches with fixed
-boundaries (`whole_batches`). Where most rows are known, those that are missing are brought together
-in batches of the same sizes (`packed_batches`).
+boundaries (`whole_batches` of feature_file.py). Where most rows are known, those that are missing
+are brought together in batches of the same sizes (`packed_batches`).
 """
 
 import hashlib
@@ -11,9 +11,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Rows = npt.NDArray[np.int64]
+from pipeline.features.feature_file import Rows
 
 
 @dataclass(frozen=True)
@@ -85,21 +84,6 @@ def in_blocks(digests: Sequence[str], size: int) -> RowInputs:
         sizes[start // size] = len(block)
     companies = [row // size for row in range(len(digests))]
     return RowInputs(keys, companies, sizes, is_moved=False)
-
-
-def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
-    """The batches that hold any of some missing rows, whole, with fixed boundaries.
-
-    Args:
-        missing: row numbers, int64, in [0, count).
-        size: rows of a batch.
-        count: of all rows.
-
-    Returns:
-        The row numbers of each batch, (<= size,) int64, ascending.
-    """
-    starts = (np.unique(missing // size) * size).tolist()
-    return [np.arange(start, min(start + size, count)) for start in starts]
 
 
 def packed_batches(missing: Rows, inputs: RowInputs) -> list[Rows]:

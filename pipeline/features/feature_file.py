@@ -22,7 +22,6 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.features.batches import Rows, whole_batches
 from pipeline.features.hdf5 import (
     Layout,
     damaged,
@@ -59,6 +58,8 @@ DIGEST_BYTES = 32
 WRITTEN = 1 << 32  # beside the 32 bits of a checksum
 UNKNOWN = -1  # in place of a checksum
 CHECKED_ROWS = 256  # read at once
+
+Rows = npt.NDArray[np.int64]  # row numbers
 
 
 class OtherBytes(Exception):
@@ -473,6 +474,21 @@ class WrittenRows:
             self._marks[bad] = 0
             dropped += len(bad)
         return dropped
+
+
+def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
+    """The batches that hold any of some missing rows, whole, with fixed boundaries.
+
+    Args:
+        missing: row numbers, int64, in [0, count).
+        size: rows of a batch.
+        count: of all rows.
+
+    Returns:
+        The row numbers of each batch, (<= size,) int64, ascending.
+    """
+    starts = (np.unique(missing // size) * size).tolist()
+    return [np.arange(start, min(start + size, count)) for start in starts]
 
 
 def row_checksums(values: Sequence[Array]) -> Rows:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.features.batches import RowInputs, Rows
-from pipeline.features.feature_file import FeatureFile, row_checksums, write_features
+from pipeline.features.batches import RowInputs
+from pipeline.features.feature_file import FeatureFile, Rows, row_checksums, write_features
 from pipeline.features.hdf5 import damaged
 from pipeline.features.layout import Array, Datasets
 from pipeline.runtime.disk import translating_write_errors

@@ -19,8 +19,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.features.batches import RowInputs, Rows, packed_batches
-from pipeline.features.feature_file import FLUSH_SECONDS, FeatureFile, FeatureWriter, OtherBytes
+from pipeline.features.batches import RowInputs, packed_batches
+from pipeline.features.feature_file import (
+    FLUSH_SECONDS,
+    FeatureFile,
+    FeatureWriter,
+    OtherBytes,
+    Rows,
+)
 from pipeline.features.kept_rows import KeptRows, RowStore
 from pipeline.features.layout import Attributes, Datasets, stored_attributes
 from pipeline.runtime.code import code_digest
