@@ -13,6 +13,7 @@ from c4_cases import small
 from click import Command
 from commands import fail, succeed
 from corpora import SHARDS, change_params, write_corpus
+from other_images import KEPT, NONE, with_others
 from PIL import Image
 from region_cases import world
 from text_networks import write_text_network
@@ -23,8 +24,6 @@ from models.detector.fpn import build_detector
 from pipeline.features.kept_rows import INDEX
 from stages import encode_sentences, extract_image_features, extract_region_features
 
-KEPT = {"extraction": {"kept_gb": 1.0}}  # of `runtime`
-NONE = {"extraction": {"kept_gb": 0}}
 IMAGES = ["--images", "corpus/images.parquet", "--detector", "detector.safetensors"]
 OF_IMAGES = [*IMAGES, "--network", "network.safetensors"]
 OF_CAPTIONS = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]
@@ -60,21 +59,6 @@ def images(tmp_path: Path, monkeypatch) -> pd.DataFrame:
     change_params(
         tmp_path, image_features=PLAIN | SMALL, regions={"boxes": 3, "batch_size": 4, "workers": 0}
     )
-    return table
-
-
-def with_others(images: pd.DataFrame) -> pd.DataFrame:
-    """Two images removed, one changed under its name, one added in front."""
-    table = images.drop(index=[1, 8]).reset_index(drop=True)
-    random = np.random.default_rng(9)
-    front = table.iloc[[3]].assign(image_id="new.png", path="pictures/new.png", group="new.png")
-    table = pd.concat([front, table], ignore_index=True)
-    for row in (0, 5):
-        height, width = table.loc[row, "height"], table.loc[row, "width"]
-        pixels = random.integers(0, 256, (height, width, 3), np.uint8)
-        Image.fromarray(pixels).save(table.loc[row, "path"])
-        digest = hashlib.sha256(Path(table.loc[row, "path"]).read_bytes()).hexdigest()
-        table.loc[row, "sha256"] = digest
     return table
 
 
