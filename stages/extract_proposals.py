@@ -58,12 +58,13 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
     attributes = described(settings, sources, table)
     inputs, of_boxes = row_inputs(table, regions, sources, settings.features.batch_size)
     machine = [name_of(device), params.runtime.threads, torch.__version__, *loaded_kernels()]
+    machine.append(maker.sizes)
     files = PairedFiles(
         images=FeatureRows(
             ids=ids,
             datasets=proposal_datasets(sources.number, maker.width),
             attributes=attributes,
-            machine=[*machine, proposer and proposer.weights],
+            machine=[*machine, proposer and [proposer.weights, proposer.sizes]],
             inputs=inputs,
         ),
         boxes=FeatureRows(

@@ -9,7 +9,7 @@ describes, and `extract_boxes` fills the files of proposals and of the phrases' 
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -244,6 +244,7 @@ class Describer:
         width: D of a vector.
         proposes: Whether its views propose boxes, too.
         is_batched: Whether images of one size pass the network together.
+        sizes: Of a detector, which its weights do not tell, JSON-able.
     """
 
     see: Callable[[Sequence[Tensor]], View]
@@ -253,6 +254,7 @@ class Describer:
     width: int
     proposes: bool = False
     is_batched: bool = False
+    sizes: dict[str, Any] | None = None
 
 
 def describer(settings: BoxFeaturesConfig, detector: Path, device: torch.device) -> Describer:
@@ -300,6 +302,7 @@ def detector_views(path: Path, device: torch.device) -> Describer:
         width=network.region_dim,
         proposes=True,
         is_batched=is_fpn,
+        sizes=asdict(network.sizes),
     )
 
 

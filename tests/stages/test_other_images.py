@@ -21,6 +21,7 @@ from tiny_inputs import write_params, write_vocabulary
 
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
+from models.detector.weights import load_detector
 from pipeline.features.kept_rows import INDEX
 from stages import encode_sentences, extract_image_features, extract_region_features
 
@@ -125,6 +126,17 @@ def test_regions_of_a_pyramid(images: pd.DataFrame) -> None:
 
 def test_regions_of_images_of_many_sizes(images: pd.DataFrame) -> None:
     assert "reused" in compare_images(images, extract_region_features.main, IMAGES)
+
+
+def test_regions_of_a_detector_of_other_sizes(images: pd.DataFrame) -> None:
+    """Its weights are the same: fewer proposals leave the regions of some images as they were."""
+    options = [*IMAGES, "--output", "kept.h5"]
+    succeed(extract_region_features.main, Path(), *options)
+    detector, description = load_detector(Path("detector.safetensors"))
+    sizes = description.sizes | {"proposal_iou": 0.4}
+    description = description.model_copy(update={"sizes": sizes})
+    write_detector("detector.safetensors", detector, description)
+    assert "reused" not in compared(extract_region_features.main, IMAGES)
 
 
 def test_regions_of_a_bottom_up_detector(images: pd.DataFrame) -> None:
