@@ -1,5 +1,6 @@
 """Boxes that phrases are looked for in, and vectors of these and of the phrases' own boxes."""
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,17 +12,20 @@ from models.phrases.proposals import (
     detector_views,
     extract_boxes,
     proposal_datasets,
+    row_inputs,
 )
 from pipeline.corpus.tables import SPLITS, load_images
-from pipeline.features.feature_file import FeatureFile, FeatureWriter
+from pipeline.features.feature_file import FeatureFile
+from pipeline.features.kept_rows import RowStore
+from pipeline.features.paired import PairedFiles
+from pipeline.features.shards import FeatureRows
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.found import search_of, upper_bound
 from pipeline.phrases.proposal_files import ProposalFiles
 from pipeline.phrases.tables import distinct_regions, load_phrases
-from pipeline.runtime.code import code_digest
-from pipeline.runtime.files import fingerprint, sha256_file
+from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import setup_runtime
+from pipeline.runtime.repeatable import name_of, setup_runtime
 from stages.common import WORK, command, paths
 from stages.params import load_params
 
@@ -52,24 +56,38 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
     training = set(tables.of_split("train")["image_id"])
     regions = distinct_regions(tables.boxes, [name for name in ids if name in training])
     attributes = described(settings, sources, table)
-    key = fingerprint(
-        attributes=attributes,
-        phrases=sha256_file(phrases / "phrase_boxes.parquet"),
-        proposals=file.digest() if file else proposer and proposer.weights,
-        source=code_digest(),
-        machine=[str(device), params.runtime.threads, torch.__version__],
+    inputs, of_boxes = row_inputs(table, regions, sources, settings.features.batch_size)
+    machine = [name_of(device), params.runtime.threads, torch.__version__, *loaded_kernels()]
+    machine.append(maker.sizes)
+    files = PairedFiles(
+        images=FeatureRows(
+            ids=ids,
+            datasets=proposal_datasets(sources.number, maker.width),
+            attributes=attributes,
+            machine=[*machine, proposer and [proposer.weights, proposer.sizes]],
+            inputs=inputs,
+        ),
+        boxes=FeatureRows(
+            ids=regions.ids,
+            datasets={"features": ((maker.width,), "float16")},
+            attributes=attributes,
+            machine=machine,
+            inputs=of_boxes,
+        ),
+        owners=regions.owners(ids),
+        batch=settings.features.batch_size,
+        fill=partial(
+            extract_boxes,
+            table,
+            regions,
+            sources,
+            settings,
+            device,
+            int(params.corpus.max_megapixels * 1e6),
+        ),
     )
-    datasets = proposal_datasets(sources.number, maker.width)
-    of_truth = {"features": ((maker.width,), "float16")}
-    work = WORK / "proposals"
-    pixels = int(params.corpus.max_megapixels * 1e6)
-    with (
-        FeatureWriter(work, key, ids, datasets, attributes) as proposed,
-        FeatureWriter(work / "truth", key, regions.ids, of_truth, attributes) as true,
-    ):
-        extract_boxes(table, regions, sources, proposed, true, settings, device, pixels)
-        true.finish(truth)
-        proposed.finish(output)
+    store = RowStore(WORK / "rows", params.runtime.extraction.kept_gb)
+    files.write(WORK / "proposals", (output, truth), store)
     proposals = FeatureFile(output)
     hits = {split: search_of(tables, split, proposals).hits() for split in SPLITS}
     bounds = [f"{split} {upper_bound(found):.1f}" for split, found in hits.items()]

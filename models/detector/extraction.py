@@ -5,7 +5,7 @@ the corpus and for the image of a query (models.detector.queries) alike.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,8 @@ def detector_job(
         section="regions",
     )
     datasets = region_datasets(slots, network.region_dim)
-    machine = describe_machine(device, runtime)
+    # its weights do not tell how many regions it proposes
+    machine = [*describe_machine(device, runtime), asdict(network.sizes)]
     return FeatureJob(
         ids=images["image_id"].tolist(),
         datasets=datasets,

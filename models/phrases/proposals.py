@@ -6,9 +6,10 @@ them by its head (FPNView, C4View), or of an image network, from whose maps boxe
 describes, and `extract_boxes` fills the files of proposals and of the phrases' own boxes.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +37,8 @@ from models.detector.fpn import FPNDetector, alike, ratios
 from models.detector.weights import load_detector
 from pipeline.corpus.loading import ImageFiles, decode_ahead
 from pipeline.corpus.tables import images_digest
-from pipeline.features.feature_file import FeatureWriter, whole_batches
+from pipeline.features.batches import RowInputs, alone, in_blocks
+from pipeline.features.feature_file import FeatureWriter, Rows
 from pipeline.phrases.boxes import rows_of_images
 from pipeline.phrases.params import BoxFeaturesConfig, BoxNetworkConfig, PhrasesConfig
 from pipeline.phrases.tables import DistinctRegions
@@ -241,6 +243,8 @@ class Describer:
         weights: SHA-256 of the network.
         width: D of a vector.
         proposes: Whether its views propose boxes, too.
+        is_batched: Whether images of one size pass the network together.
+        sizes: Of a detector, which its weights do not tell, JSON-able.
     """
 
     see: Callable[[Sequence[Tensor]], View]
@@ -249,6 +253,8 @@ class Describer:
     weights: str
     width: int
     proposes: bool = False
+    is_batched: bool = False
+    sizes: dict[str, Any] | None = None
 
 
 def describer(settings: BoxFeaturesConfig, detector: Path, device: torch.device) -> Describer:
@@ -295,6 +301,8 @@ def detector_views(path: Path, device: torch.device) -> Describer:
         weights=digest,
         width=network.region_dim,
         proposes=True,
+        is_batched=is_fpn,
+        sizes=asdict(network.sizes),
     )
 
 
@@ -512,39 +520,79 @@ def proposal_datasets(number: int, width: int) -> dict[str, tuple[tuple[int, ...
     }
 
 
+def row_inputs(
+    images: pd.DataFrame, regions: DistinctRegions, sources: BoxSources, batch_size: int
+) -> tuple[RowInputs, RowInputs]:
+    """What the rows of both files depend on, beside settings and machine.
+
+    An image passes most networks alone, and so do its boxes: its rows depend on its pixels, the
+    boxes that a file proposes, and the phrases' own boxes in it. In an FPN detector images of one
+    size pass together, and all their boxes: the last bits may depend on all of the batch.
+
+    Args:
+        images: N rows of the images table.
+        regions: The phrases' own boxes, R.
+        sources: What proposes and describes boxes.
+        batch_size: Images of a batch.
+
+    Returns:
+        The inputs of the N rows of proposals and of the R rows of the phrases' own boxes.
+
+    Raises:
+        WorkbenchError: A file of boxes has none of an image that can be used.
+    """
+    ids = images["image_id"].tolist()
+    owners = regions.owners(ids)
+    sizes = zip(images["width"].tolist(), images["height"].tolist(), strict=True)
+    inputs = zip(ids, images["sha256"], sizes, rows_of_images(owners, len(ids)), strict=True)
+    digests = []
+    for name, image, size, rows in inputs:
+        proposed = sources.file(name, size) if sources.file else ()
+        digest = hashlib.sha256(f"{image} {len(rows)}".encode())
+        for array in (regions.boxes[rows], *proposed):
+            digest.update(array.tobytes())
+        digests.append(digest.hexdigest())
+    makers = (sources.describer, sources.proposer)
+    is_batched = any(maker is not None and maker.is_batched for maker in makers)
+    of_images = (in_blocks if is_batched else alone)(digests, batch_size)
+    numbers = [name.rpartition("#")[2] for name in regions.ids]
+    pairs = zip(numbers, owners.tolist(), strict=True)
+    of_boxes = [f"{number} of {of_images.keys[owner]}" for number, owner in pairs]
+    return of_images, alone(of_boxes, batch_size)
+
+
 def extract_boxes(
     images: pd.DataFrame,
     regions: DistinctRegions,
     sources: BoxSources,
-    proposals: FeatureWriter,
-    truth: FeatureWriter,
     settings: PhrasesConfig,
     device: torch.device,
     max_pixels: int,
+    batches: list[Rows],
+    proposals: FeatureWriter,
+    truth: FeatureWriter,
 ) -> None:
-    """Compute the rows that two files still lack.
+    """Compute some rows of two files.
 
     Args:
         images: Rows of the images table.
         regions: The phrases' own boxes.
         sources: What proposes and describes boxes.
-        proposals: Writes `proposal_datasets` of each image.
-        truth: Writes `features` (D,) of each of the phrases' own boxes.
         settings: The section `phrases` of params.yaml.
         device: Where the networks run.
         max_pixels: Larger images are refused.
+        batches: Which images, those that are computed together.
+        proposals: Writes `proposal_datasets` of each image.
+        truth: Writes `features` (D,) of each of the phrases' own boxes.
 
     Raises:
         WorkbenchError: An image cannot be read, or nothing is proposed for one.
     """
     check_aspects(images)
     ids = images["image_id"].tolist()
-    owners = pd.Index(ids).get_indexer(pd.Index(regions.image_ids))
-    regions_of = rows_of_images(owners, len(ids))
-    missing = np.union1d(proposals.missing, owners[truth.missing])
-    todo = whole_batches(missing, settings.features.batch_size, len(ids))
-    source = Pictures(ImageFiles(images, max_pixels), todo)
-    done = len(ids) - sum(map(len, todo))
+    regions_of = rows_of_images(regions.owners(ids), len(ids))
+    source = Pictures(ImageFiles(images, max_pixels), batches)
+    done = len(ids) - sum(map(len, batches))
     with Progress("proposals", len(ids), "images", done=done) as progress:
         for batch in decode_ahead(source, settings.features.workers, "phrases.features"):
             names = [ids[row] for row in batch.rows]

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -67,16 +67,79 @@ class Plan:
         return [sys.executable, "-m", self.module, *options, *rows]
 
 
-@dataclass(frozen=True)
-class FeatureJob:
-    """A feature file that is to be made, whoever fills it."""
+@dataclass(frozen=True, kw_only=True)
+class FeatureRows:
+    """The rows of a feature file that is to be made, and what their bytes depend on."""
 
     ids: Sequence[str]
     datasets: Datasets
     attributes: Attributes
     machine: Sequence[object]  # what else the values depend on, JSON-able
-    fill: Callable[[FeatureWriter], None]  # writes the missing rows
     inputs: RowInputs | None = None  # of the rows; None where they depend on the whole corpus
+
+    def kept(self, store: RowStore | None) -> KeptRows | None:
+        """Rows that an earlier run has, of a store or of none; None where there are none."""
+        if store is None or self.inputs is None:
+            return None
+        return store.find(self._row_key, self.inputs, self.datasets)
+
+    def keep(self, store: RowStore, output: Path, checksums: Rows) -> None:
+        """Keep the rows for later runs.
+
+        Args:
+            store: of rows of earlier runs.
+            output: the finished file.
+            checksums: (N,) CRC-32 of its rows.
+        """
+        if self.inputs is not None:
+            store.keep(self._row_key, self.inputs, output, checksums)
+
+    def key(self, attributes: Attributes) -> str:
+        """The name of unfinished work: a digest of all that the values depend on."""
+        machine = list(self.machine)
+        return fingerprint(attributes=attributes, source=code_digest(), machine=machine)
+
+    @cached_property
+    def _row_key(self) -> str:
+        """The name of rows in a store: a digest of all that they depend on but their input. The
+        code is that which is loaded before the first row is computed."""
+        attributes = {name: value for name, value in self.attributes.items() if name != CORPUS}
+        kinds = {name: [shape, np.dtype(kind).str] for name, (shape, kind) in self.datasets.items()}
+        return fingerprint(
+            attributes=attributes, datasets=kinds, source=code_digest(), machine=list(self.machine)
+        )
+
+
+def fill_around(
+    fill: Callable[[], None], files: Sequence[tuple[FeatureWriter, KeptRows | None]]
+) -> bool:
+    """Compute the rows that an earlier run does not have, then copy its own.
+
+    Args:
+        fill: computes, and some of the rows that the earlier run has, too.
+        files: what it writes, and the rows of each that the earlier run has.
+
+    Returns:
+        False, and nothing is written, where one of these rows has other bytes now.
+    """
+    try:
+        fill()
+        for writer, kept in files:
+            for rows, values in kept.blocks(list(writer.datasets)) if kept else ():
+                writer.write(rows, **values)
+    except OtherBytes:
+        say("rows of an earlier run are not used: some have other bytes now")
+        for writer, _ in files:
+            writer.start_again()
+        return False
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureJob(FeatureRows):
+    """A feature file that is to be made, whoever fills it."""
+
+    fill: Callable[[FeatureWriter], None]  # writes the missing rows
 
     @property
     def width(self) -> int:
@@ -99,7 +162,7 @@ class FeatureJob:
             self._write_shard(output, plan.store)
         elif plan.size is None:
             checksums = self.write(work, output, plan.store)
-            self._keep(plan.store, output, checksums)
+            self.keep(plan.store, output, checksums)
         else:
             self._write_in_shards(work, output, plan)
 
@@ -117,52 +180,23 @@ class FeatureJob:
         Raises:
             WorkbenchError: for values that cannot be stored.
         """
-        with self._writer(work, self._key(self.attributes)) as writer:
-            kept = self._kept_rows(store)
+        with self._writer(work, self.key(self.attributes)) as writer:
+            kept = self.kept(store)
             if kept is None or not self._fill_around(kept, writer):
                 self.fill(writer)
             writer.finish(output)
         return writer.checksums
 
-    def _kept_rows(self, store: RowStore | None) -> KeptRows | None:
-        if store is None or self.inputs is None:
-            return None
-        return store.find(self._row_key, self.inputs, self.datasets)
-
     def _fill_around(self, kept: KeptRows, writer: FeatureWriter) -> bool:
-        """Compute the rows that an earlier run does not have, then copy its own. Some of these are
-        computed, too: False, and nothing is written, where one has other bytes now."""
         assert self.inputs is not None, "rows are found by their inputs"
         say(f"reused {len(kept.rows):,} of {len(self.ids):,} rows of an earlier run")
         missing = np.setdiff1d(writer.missing, kept.rows)
         writer.expect(kept.rows, kept.checksums, packed_batches(missing, self.inputs))
-        try:
-            self.fill(writer)
-            for rows, values in kept.blocks(list(self.datasets)):
-                writer.write(rows, **values)
-        except OtherBytes:
-            say("rows of an earlier run are not used: some have other bytes now")
-            writer.start_again()
-            return False
-        return True
-
-    def _keep(self, store: RowStore, output: Path, checksums: Rows) -> None:
-        if self.inputs is not None:
-            store.keep(self._row_key, self.inputs, output, checksums)
-
-    @cached_property
-    def _row_key(self) -> str:
-        """The name of rows in a store: a digest of all that they depend on but their input. The
-        code is that which is loaded before the first row is computed."""
-        attributes = {name: value for name, value in self.attributes.items() if name != CORPUS}
-        kinds = {name: [shape, np.dtype(kind).str] for name, (shape, kind) in self.datasets.items()}
-        return fingerprint(
-            attributes=attributes, datasets=kinds, source=code_digest(), machine=list(self.machine)
-        )
+        return fill_around(partial(self.fill, writer), [(writer, kept)])
 
     def _write_shard(self, output: Path, store: RowStore) -> None:
         end_with_input()
-        if output.stem != self._key(self.attributes):
+        if output.stem != self.key(self.attributes):
             raise WorkbenchError(
                 f"{output}: this process would make other values than the one that asked for them",
                 "processes of an extraction need the same params.yaml, tables, weights, code, "
@@ -176,7 +210,7 @@ class FeatureJob:
         folder = work / "shards"
         shards = [self._shard(rows, folder, plan) for rows in plan.ranges(len(self.ids))]
         # A flush saves the mask of all rows: one per shard, whose file stays until then, is enough.
-        with self._writer(work, self._key(self.attributes), math.inf) as writer:
+        with self._writer(work, self.key(self.attributes), math.inf) as writer:
             is_missing = np.zeros(len(self.ids), bool)
             is_missing[writer.missing] = True
             left = [one for one in shards if is_missing[one.rows.start : one.rows.stop].any()]
@@ -197,7 +231,7 @@ class FeatureJob:
                 for name in plan.engine.run(commands):
                     progress.update(wanted[name].move_into(writer))
             writer.finish(output)
-        self._keep(plan.store, output, writer.checksums)
+        self.keep(plan.store, output, writer.checksums)
         # What a kill left: a file whose rows were copied, the folder of a finished shard's work.
         for shard in shards:
             shard.path.unlink(missing_ok=True)
@@ -205,17 +239,12 @@ class FeatureJob:
         with suppress(OSError):  # there are others, of other settings
             folder.rmdir()
 
-    def _key(self, attributes: Attributes) -> str:
-        """The name of unfinished work: a digest of all that the values depend on."""
-        machine = list(self.machine)
-        return fingerprint(attributes=attributes, source=code_digest(), machine=machine)
-
     def _writer(self, work: Path, key: str, flush_seconds: float = FLUSH_SECONDS) -> FeatureWriter:
         return FeatureWriter(work, key, self.ids, self.datasets, self.attributes, flush_seconds)
 
     def _shard(self, rows: range, folder: Path, plan: Plan) -> "FeatureShard":
         attributes = {**self.attributes, CORPUS: plan.digest(plan.table[rows.start : rows.stop])}
-        return FeatureShard(rows, folder / f"{self._key(attributes)}.h5", attributes)
+        return FeatureShard(rows, folder / f"{self.key(attributes)}.h5", attributes)
 
 
 @dataclass(frozen=True)

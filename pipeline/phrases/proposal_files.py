@@ -16,7 +16,6 @@ from pipeline.features.arrays.formats import open_arrays
 from pipeline.features.arrays.mat import load_mat
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
 from pipeline.runtime.text import read_text
 
@@ -61,12 +60,6 @@ class ProposalFiles:
             )
         if others:
             say(f"left out: proposals of {len(others):,} images without phrases")
-
-    def digest(self) -> str:
-        """SHA-256 hex over the names and contents of the files."""
-        files = sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
-        members = [file for file in files if file.is_file()]
-        return fingerprint(files=[[file.name, sha256_file(file)] for file in members])
 
     def __call__(self, image: str, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """The boxes of an image, best first, at most settings.number.

@@ -74,6 +74,10 @@ class DistinctRegions:
     boxes: np.ndarray  # (N, 4) float32 x1, y1, x2, y2 in pixels
     of_chain: Mapping[Any, list[int]]  # (image_id, chain) to the rows of its boxes
 
+    def owners(self, images: list[str]) -> np.ndarray:
+        """(N,) which of some images, given by their ids, each box is of."""
+        return pd.Index(images).get_indexer(pd.Index(self.image_ids))
+
 
 def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> DistinctRegions:
     """The regions of some images, image after image in the order of the table of boxes.

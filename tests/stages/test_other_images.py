@@ -13,6 +13,7 @@ from c4_cases import small
 from click import Command
 from commands import fail, succeed
 from corpora import SHARDS, change_params, write_corpus
+from other_images import KEPT, NONE, with_others
 from PIL import Image
 from region_cases import world
 from text_networks import write_text_network
@@ -20,11 +21,10 @@ from tiny_inputs import write_params, write_vocabulary
 
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
+from models.detector.weights import load_detector
 from pipeline.features.kept_rows import INDEX
 from stages import encode_sentences, extract_image_features, extract_region_features
 
-KEPT = {"extraction": {"kept_gb": 1.0}}  # of `runtime`
-NONE = {"extraction": {"kept_gb": 0}}
 IMAGES = ["--images", "corpus/images.parquet", "--detector", "detector.safetensors"]
 OF_IMAGES = [*IMAGES, "--network", "network.safetensors"]
 OF_CAPTIONS = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]
@@ -60,21 +60,6 @@ def images(tmp_path: Path, monkeypatch) -> pd.DataFrame:
     change_params(
         tmp_path, image_features=PLAIN | SMALL, regions={"boxes": 3, "batch_size": 4, "workers": 0}
     )
-    return table
-
-
-def with_others(images: pd.DataFrame) -> pd.DataFrame:
-    """Two images removed, one changed under its name, one added in front."""
-    table = images.drop(index=[1, 8]).reset_index(drop=True)
-    random = np.random.default_rng(9)
-    front = table.iloc[[3]].assign(image_id="new.png", path="pictures/new.png", group="new.png")
-    table = pd.concat([front, table], ignore_index=True)
-    for row in (0, 5):
-        height, width = table.loc[row, "height"], table.loc[row, "width"]
-        pixels = random.integers(0, 256, (height, width, 3), np.uint8)
-        Image.fromarray(pixels).save(table.loc[row, "path"])
-        digest = hashlib.sha256(Path(table.loc[row, "path"]).read_bytes()).hexdigest()
-        table.loc[row, "sha256"] = digest
     return table
 
 
@@ -141,6 +126,17 @@ def test_regions_of_a_pyramid(images: pd.DataFrame) -> None:
 
 def test_regions_of_images_of_many_sizes(images: pd.DataFrame) -> None:
     assert "reused" in compare_images(images, extract_region_features.main, IMAGES)
+
+
+def test_regions_of_a_detector_of_other_sizes(images: pd.DataFrame) -> None:
+    """Its weights are the same: fewer proposals leave the regions of some images as they were."""
+    options = [*IMAGES, "--output", "kept.h5"]
+    succeed(extract_region_features.main, Path(), *options)
+    detector, description = load_detector(Path("detector.safetensors"))
+    sizes = description.sizes | {"proposal_iou": 0.4}
+    description = description.model_copy(update={"sizes": sizes})
+    write_detector("detector.safetensors", detector, description)
+    assert "reused" not in compared(extract_region_features.main, IMAGES)
 
 
 def test_regions_of_a_bottom_up_detector(images: pd.DataFrame) -> None:

@@ -89,11 +89,11 @@ def main():
     if given.rows and asked("kill_before_cleaning", given.rows[0]):
         shutil.rmtree = lambda _: die(os.getpid())
     made = FeatureJob(
-        [name for name, _ in table],
-        {"features": ((2,), "float16")},
-        {"corpus_sha256": digest(table)},
-        [],
-        partial(fill, table, given.rows is not None),
+        ids=[name for name, _ in table],
+        datasets={"features": ((2,), "float16")},
+        attributes={"corpus_sha256": digest(table)},
+        machine=[],
+        fill=partial(fill, table, given.rows is not None),
     )
     try:
         made.make(WORK, given.output, plan, given.rows is not None)
