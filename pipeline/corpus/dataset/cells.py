@@ -20,7 +20,7 @@ IMAGE_COLUMNS = (
 )
 CAPTION_COLUMNS = (
     *("caption", "captions", "comment", "text", "texts", "title", "raw", "sentence", "sentences"),
-    *("description", "report", "cap", "alt_text", "prompt", "caption_str"),
+    *("description", "report", "cap", "alt_text", "caption_str", "prompt"),
 )
 SPLIT_COLUMNS = ("split", "set", "subset", "partition", "phase", "set_name")
 # A field of a record that is a caption; Karpathy's records have `raw`, `tokens` and `sentid`.

@@ -6,6 +6,7 @@ folders, and what macOS puts into zip files (`__MACOSX`), are passed over.
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import translate
@@ -154,6 +155,20 @@ def depth(folder: str) -> int:
 
 
 def without_ending(file: str) -> str:
-    """A file's name in lower case without the ending of an image: annotations may leave it out."""
-    stem, dot, ending = file.lower().rpartition(".")
-    return stem if dot + ending in IMAGE_ENDINGS else file.lower()
+    """A file's name in lower case without the ending of an image: annotations may leave it out.
+    Letters with marks are one character each, of which macOS makes two in names of files."""
+    name = composed(file).lower()
+    stem, dot, ending = name.rpartition(".")
+    return stem if dot + ending in IMAGE_ENDINGS else name
+
+
+def composed(name: str) -> str:
+    """A name with each letter and its marks as one character (Unicode's form NFC).
+
+    Args:
+        name: of a file or a folder, as a disk or a table has it.
+
+    Returns:
+        The name; nearly all are as they were.
+    """
+    return unicodedata.normalize("NFC", name)

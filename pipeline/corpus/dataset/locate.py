@@ -14,8 +14,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import unquote
 
-from pipeline.corpus.dataset.folder import Folder, depth, joined, list_folder, without_ending
+from pipeline.corpus.dataset.folder import (
+    Folder,
+    composed,
+    depth,
+    joined,
+    list_folder,
+    without_ending,
+)
 from pipeline.corpus.dataset.source import find_in_raw
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import VECTOR_FILES
@@ -197,7 +205,7 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
             groups[above][file] = name
     found: dict[str, str] = {}
     for above, files in groups.items():
-        for key in (str, str.lower, without_ending):
+        for key in (str, str.lower, without_ending, _of_address):
             matches = _in_best_place(folder, above, files=files, key=key, alone=len(groups) == 1)
             if matches:
                 found |= matches
@@ -205,6 +213,11 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
     found |= _unique(_other_places(folder, found), _undecided(names, found))
     of_2017 = {name: _name_of_2017(name) for name in names if name not in found}
     return found | _unique(folder.files, {name: file for name, file in of_2017.items() if file})
+
+
+def _of_address(file: str) -> str:
+    """The name of a file without its ending, from an address: `my%20photo.jpg`."""
+    return without_ending(unquote(file))
 
 
 def _name_of_2017(name: str) -> str:
@@ -261,7 +274,10 @@ def _in_best_place(
 def _shared_parts(first: str, second: str) -> int:
     """How many last folders two paths have in common."""
     number = 0
-    for one, other in zip(reversed(first.split("/")), reversed(second.split("/")), strict=False):
+    pairs = zip(
+        reversed(composed(first).split("/")), reversed(composed(second).split("/")), strict=False
+    )
+    for one, other in pairs:
         if one != other or not one:
             break
         number += 1

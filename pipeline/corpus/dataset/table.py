@@ -72,18 +72,44 @@ class Form:
     line: re.Pattern[str] = _TOKEN_LINE
 
 
-def find_form(text: str) -> Form | None:
-    """How a table is to be read, from its beginning; None where it is no table of captions.
+@dataclass(frozen=True)
+class Columns:
+    """What columns of images and of captions are called, the best first."""
+
+    images: tuple[str, ...] = IMAGE_COLUMNS
+    captions: tuple[str, ...] = CAPTION_COLUMNS
+
+    @classmethod
+    def chosen(cls, image: str | None, caption: str | None) -> "Columns":
+        """Names that somebody has chosen, else the usual ones.
+
+        Args:
+            image: corpus.image_field; None for the usual ones.
+            caption: corpus.caption_field, likewise.
+
+        Returns:
+            The names.
+        """
+        return cls(
+            images=IMAGE_COLUMNS if image is None else (plain_name(image),),
+            captions=CAPTION_COLUMNS if caption is None else (plain_name(caption),),
+        )
+
+
+def find_form(text: str, columns: Columns = Columns()) -> Form | None:
+    """How a table is to be read, from its beginning.
 
     Args:
         text: the first lines of a file, or all of it.
+        columns: what the first line calls images and captions.
+
+    Returns:
+        The form; None where it is no table of captions.
     """
-    lines = [line for line in _lines(text[: 1 << 20])[:LINES_LOOKED_AT] if line.strip()]
-    if lines and _SEPARATOR_LINE.fullmatch(lines[0].strip()):
-        lines = lines[1:]
+    lines = _first_lines(text)
     if not lines:
         return None
-    named = [_named_form(lines[0], separator) for separator in SEPARATORS]
+    named = [_named_form(lines[0], separator, columns) for separator in SEPARATORS]
     forms = [form for form in named if form is not None]
     if forms:
         return max(forms, key=lambda form: form.width)
@@ -119,11 +145,29 @@ def _names_and_describes(line: str) -> bool:
     return match is not None and not _IMAGE.fullmatch(match["text"].strip())
 
 
-def _named_form(header: str, separator: str) -> Form | None:
+def _first_lines(text: str) -> list[str]:
+    """The first lines of a table that are not blank, its header first."""
+    lines = [line for line in _lines(text[: 1 << 20])[:LINES_LOOKED_AT] if line.strip()]
+    return lines[1:] if lines and _SEPARATOR_LINE.fullmatch(lines[0].strip()) else lines
+
+
+def columns_named(text: str) -> list[str]:
+    """The names of columns in the first line of a table; empty where it has one column alone.
+
+    Args:
+        text: the beginning of a file.
+    """
+    lines = _first_lines(text)[:1]
+    headers = [line.strip().split(separator) for line in lines for separator in SEPARATORS]
+    names = max(headers, key=len, default=[])
+    return [name.strip().strip('"') for name in names] if len(names) > 1 else []
+
+
+def _named_form(header: str, separator: str, columns: Columns) -> Form | None:
     """The form of a table whose first line names an image and a caption."""
     names = [plain_name(name) for name in header.split(separator)]
-    image = _place_of(names, IMAGE_COLUMNS)
-    captions = caption_columns(tuple(names))
+    image = _place_of(names, columns.images)
+    captions = caption_columns(tuple(names), columns.captions)
     if image is None or not captions:
         return None
     return Form(
@@ -174,11 +218,12 @@ def first_images(text: str) -> list[str] | None:
     return [cells[form.image].strip() for _, cells in rows if len(cells) == form.width]
 
 
-def read_captions(path: Path) -> pd.DataFrame:
+def read_captions(path: Path, columns: Columns = Columns()) -> pd.DataFrame:
     """All captions of a table, in the order of the file.
 
     Args:
         path: a file in UTF-8, or in UTF-16 with its mark.
+        columns: what the first line calls images and captions.
 
     Returns:
         Columns image (as the table names it), text, number (the caption's among those of its
@@ -189,14 +234,15 @@ def read_captions(path: Path) -> pd.DataFrame:
         WorkbenchError: the file is no table of captions, or lines cannot be read; they are named.
     """
     text = read_text(path)
-    form = find_form(text)
+    form = find_form(text, columns)
     if form is None:
         first = text.lstrip("\n\r ").partition("\n")[0].strip()
         raise WorkbenchError(
             f"{path}, line 1: {first[:60]!r}: neither the names of columns, of which one is an "
-            f"image ({listing(IMAGE_COLUMNS, 4)}) and one a caption ({listing(CAPTION_COLUMNS, 4)})"
-            ", nor an image's file and a caption",
-            "write a first line that names the columns, such as image,caption",
+            f"image ({listing(columns.images, 4)}) and one a caption "
+            f"({listing(columns.captions, 4)}), nor an image's file and a caption",
+            "write a first line that names the columns, such as image,caption, or name its columns "
+            "by corpus.image_field and corpus.caption_field",
         )
     rows = list(_rows(text, form))
     problems = Problems(str(path))

@@ -8,13 +8,15 @@ from pipeline.corpus.dataset import READERS
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, quality
 from pipeline.corpus.dataset.source import Options, Source, list_raw
+from pipeline.corpus.dataset.table import columns_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import explain
 from pipeline.runtime.text import read_text
 
 WORKBOOKS = (".xlsx", ".xls", ".ods")
-TEXTS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".jsonlines", ".ndjson")
-LIKELY = (*TEXTS, *WORKBOOKS, ".gz", ".zip", ".tar")
+TABLES = (".csv", ".tsv")
+TEXTS = (*TABLES, ".txt", ".json", ".jsonl", ".jsonlines", ".ndjson")
+LIKELY = (*TEXTS, *WORKBOOKS, ".parquet", ".gz", ".zip", ".tar")
 LOOKED_AT = 20  # files in which a reason is looked for
 
 
@@ -88,7 +90,7 @@ def _unknown(folder: Folder) -> WorkbenchError:
     files = folder.others
     likely = [file for file in files if file.lower().endswith(LIKELY)] or files
     for file in likely[:LOOKED_AT]:
-        problem = _problem_of(folder.root / file)
+        problem = _problem_of(folder.root, file)
         if problem is not None:
             return problem
     images = f"{counted(folder.photographs, 'image')} and "
@@ -100,8 +102,9 @@ def _unknown(folder: Folder) -> WorkbenchError:
     )
 
 
-def _problem_of(path: Path) -> WorkbenchError | None:
+def _problem_of(root: Path, relative: str) -> WorkbenchError | None:
     """What keeps a file from being read at all; None for one that is text without captions."""
+    path = root / relative
     if path.suffix.lower() in WORKBOOKS:
         return WorkbenchError(
             f"{path}: a workbook of a spreadsheet program, which is not read",
@@ -109,12 +112,25 @@ def _problem_of(path: Path) -> WorkbenchError | None:
         )
     if not path.is_file():
         return None
+    if path.suffix.lower() == ".parquet":
+        return WorkbenchError(
+            f"{path}: a parquet file without images, of which no captions are read",
+            "if it names images that lie beside it, write its columns of images and captions as a "
+            "table there, by pandas.read_parquet(...).to_csv('captions.csv')",
+        )
     problem = explain(path)
     if problem is None and path.suffix.lower() in TEXTS:
         try:
-            read_text(path)
+            text = read_text(path)
         except WorkbenchError as error:
             return error
+        names = columns_named(text) if path.suffix.lower() in TABLES else []
+        if names:
+            return WorkbenchError(
+                f"{path}: no columns of images and captions are known among {listing(names)}",
+                f"set dataset: captions_csv, corpus.annotations: {relative}, and "
+                "corpus.image_field and corpus.caption_field to two of them",
+            )
     return problem
 
 

@@ -27,7 +27,7 @@ from pipeline.corpus.dataset.splits import (
     split_in_path,
     split_named,
 )
-from pipeline.corpus.dataset.table import find_form, first_images, read_captions
+from pipeline.corpus.dataset.table import Columns, find_form, first_images, read_captions
 from pipeline.runtime.errors import listing
 from pipeline.runtime.text import Problems
 
@@ -58,8 +58,9 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Args:
         raw: the user's folder.
         out: not used; images stay where they are.
-        options: corpus.annotations, a table or a folder of them; corpus.split_files, a folder with
-            lists of images.
+        options: corpus.annotations, a table or a folder of them; corpus.image_field and
+            corpus.caption_field, columns of other names than the usual; corpus.split_files, a
+            folder with lists of images.
 
     Returns:
         The source. Its splits come from a column of the table, else from the names of several
@@ -76,7 +77,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         expected="a table with columns of images and captions, such as captions.txt",
         published=PUBLISHED,
     )
-    tables = {file: read_captions(raw / file) for file in found.files}
+    columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
+    tables = {file: read_captions(raw / file, columns) for file in found.files}
     splits, remarks = _splits(raw, tables, options)
     return described_source(
         folder,

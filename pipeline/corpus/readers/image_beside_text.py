@@ -3,6 +3,7 @@ IMG_1.json, a record that has a caption."""
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from pipeline.runtime.text import Problems, read_json, read_text
 
 TEXT_ENDINGS = (".txt", ".caption")  # where an image has both, the first is read
 RECORD_ENDING = ".json"  # read where no image has a text
+# Flickr30k Entities marks phrases in its sentences: [/EN#1/people A young girl]
+_PHRASE = re.compile(r"\[/EN#\d+(?:/\w+)+ ([^\[\]]+)\]")
 LONGEST_TEXT = 1 << 20  # bytes of an image's captions
 LOOKED_AT = 20  # texts that must have words: detectors keep their boxes in files of these names
 
@@ -195,7 +198,7 @@ def _lines(path: Path, image: str) -> list[str]:
         raise WorkbenchError(f"{path}: more than {LONGEST_TEXT:,} bytes")
     if path.name.endswith(RECORD_ENDING):
         return _captions_of(read_json(path), image) or [""]
-    text = read_text(path)
+    text = _PHRASE.sub(r"\1", read_text(path))
     return [line for line in text.split("\n") if line.strip()] or [text]
 
 

@@ -34,11 +34,22 @@ def located(raw, *names, chosen=None):
         ("images/1.jpg", "1"),
         ("images/train/1.jpg", "train/1.jpg"),
         ("val2017/000000000042.jpg", "val2014/COCO_val2014_000000000042.jpg"),
+        # macOS writes the mark of a letter as a character of its own
+        ("e\u0301te\u0301/cafe\u0301.jpg", "\u00e9t\u00e9/caf\u00e9.jpg"),
+        ("caf\u00e9.jpg", "cafe\u0301.jpg"),
+        ("images/my photo.jpg", "my%20photo.jpg"),
+        ("images/100%.jpg", "100%25.jpg"),
+        ("images/100%25.jpg", "100%25.jpg"),
     ],
 )
 def test_a_name_and_the_file_that_it_means(tmp_path, file, name):
     save_images(tmp_path, file)
     assert located(tmp_path, name)[0] == [file]
+
+
+def test_a_name_that_is_there_is_not_decoded(tmp_path):
+    save_images(tmp_path, "images/my photo.jpg", "images/my%20photo.jpg")
+    assert located(tmp_path, "my%20photo.jpg")[0] == ["images/my%20photo.jpg"]
 
 
 def test_what_was_assumed_is_said(tmp_path):

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import pandas as pd
 import pytest
 from commands import refusal
 from reader_cases import read_all, save_images
@@ -82,11 +83,23 @@ def test_a_named_file_is_read_by_its_own_reader(raw, capsys):
         ("mine.csv", "image,caption\na.png,caf\xe9\n".encode("latin1"), "line 2: not UTF-8"),
         ("mine.csv", b"<!DOCTYPE html><html></html>", "mine.csv: a page of HTML"),
         ("notes.md", b"nothing of use", "among 3 images and notes.md"),
+        (
+            "x.csv",
+            b"id,label\n1,a\n",
+            "no columns of images and captions are known among id, label",
+        ),
     ],
 )
 def test_why_no_reader_knows_a_folder(raw, name, content, said):
     (raw / name).write_bytes(content)
     assert said in refusal(read_all, "auto", raw)
+
+
+def test_a_parquet_file_of_names_of_images(raw):
+    pd.DataFrame({"image": NAMES, "caption": "a dog"}).to_parquet(raw / "captions.parquet")
+    assert "captions.parquet: a parquet file without images" in refusal(read_all, "auto", raw)
+    pd.read_parquet(raw / "captions.parquet").to_csv(raw / "captions.csv")
+    assert len(read_all("auto", raw).images) == len(NAMES)
 
 
 def test_features_without_photographs_are_known_by_their_names(tmp_path):

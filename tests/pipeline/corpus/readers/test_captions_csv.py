@@ -131,3 +131,20 @@ def test_an_image_in_the_tables_of_two_splits_is_refused(raw):
         (raw / f"mine_{split}.csv").write_text("\n".join(["image,caption", *lines]))
     said = refusal(read_all, "captions_csv", raw)
     assert "images in more than one split (1): 'b.jpg'" in said
+
+
+def test_columns_of_other_names_are_named_by_settings(raw):
+    rows = "Bild;caption_en;caption_de\na.jpg;A dog.;Ein Hund.\nb.jpg;A cat.;Eine Katze.\n"
+    rows += "c.jpg;One.;Eins.\n"
+    (raw / "data.csv").write_text(rows)
+    said = refusal(read_all, "auto", raw)
+    assert "among Bild, caption_en, caption_de" in said
+    assert "set dataset: captions_csv, corpus.annotations: data.csv" in said
+    german = {"annotations": "data.csv", "image_field": "Bild", "caption_field": "caption_de"}
+    assert texts(raw, **german) == {
+        "a.jpg#0": "Ein Hund.",
+        "b.jpg#0": "Eine Katze.",
+        "c.jpg#0": "Eins.",
+    }
+    said = refusal(texts, raw, **german | {"caption_field": "caption_fr"})
+    assert "one a caption (caption_fr)" in said

@@ -44,6 +44,13 @@ def test_a_line_is_a_caption_and_the_path_the_id(raw, capsys):
     assert "splits drawn by seed: 1 val, 1 test" in said
 
 
+def test_marks_of_flickr30k_entities_are_no_words(raw):
+    marked = "[/EN#1/people A young girl] in [/EN#2/clothing/other a red dress] , [0] ."
+    write(raw, {"IMG_1.txt": f"{marked}\n[/EN#0/scene It] rains .\n"})
+    plain = ["A young girl in a red dress , [0] .", "It rains ."]
+    assert texts_of(read_all("auto", raw))["IMG_1.jpg"] == plain
+
+
 def test_folders_are_splits(tmp_path):
     raw = tmp_path / "raw"
     for n, split in enumerate(("train", "train", "validation", "test")):
