@@ -33,6 +33,7 @@ MARKED = {
     "eval ": "of the reader's shell",
     ".venv/bin/pre-commit": "of the reader's repository",
     "python -m tests.campaign": "takes minutes; tests/test_campaign.py runs a sample",
+    "python -m tests.sequences": "takes hours; tests/test_sequences.py runs some",
     "vse claims queue": "plans runs; tests/vse_workbench/commands/test_claims.py",
     "vse claims run": "trains; tests/vse_workbench/commands/test_claims.py",
     "vse recipe photographs": "of the reader's folder",
