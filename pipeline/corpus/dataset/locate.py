@@ -205,7 +205,7 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
             groups[above][file] = name
     found: dict[str, str] = {}
     for above, files in groups.items():
-        for key in (str, str.lower, without_ending, _of_address):
+        for key in (str, str.lower, without_ending, _of_address, _number):
             matches = _in_best_place(folder, above, files=files, key=key, alone=len(groups) == 1)
             if matches:
                 found |= matches
@@ -218,6 +218,13 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
 def _of_address(file: str) -> str:
     """The name of a file without its ending, from an address: `my%20photo.jpg`."""
     return without_ending(unquote(file))
+
+
+def _number(file: str) -> str:
+    """The name of a file without its ending and, where it is a number, without zeros in front: a
+    spreadsheet makes 42 of `000042`."""
+    stem = without_ending(file)
+    return stem.lstrip("0") or "0" if stem.isdecimal() and stem.isascii() else stem
 
 
 def _name_of_2017(name: str) -> str:

@@ -40,6 +40,11 @@ def located(raw, *names, chosen=None):
         ("images/my photo.jpg", "my%20photo.jpg"),
         ("images/100%.jpg", "100%25.jpg"),
         ("images/100%25.jpg", "100%25.jpg"),
+        # a spreadsheet takes the zeros of a number
+        ("images/000042.jpg", "42"),
+        ("images/000042.jpg", "42.jpg"),
+        ("images/000000.png", "0"),
+        ("images/42.jpg", "000042.jpg"),
     ],
 )
 def test_a_name_and_the_file_that_it_means(tmp_path, file, name):
@@ -50,6 +55,11 @@ def test_a_name_and_the_file_that_it_means(tmp_path, file, name):
 def test_a_name_that_is_there_is_not_decoded(tmp_path):
     save_images(tmp_path, "images/my photo.jpg", "images/my%20photo.jpg")
     assert located(tmp_path, "my%20photo.jpg")[0] == ["images/my%20photo.jpg"]
+
+
+def test_a_number_that_two_files_have_is_of_neither(tmp_path):
+    save_images(tmp_path, "images/042.jpg", "images/0042.jpg", "images/7.jpg")
+    assert located(tmp_path, "42", "007")[0] == ["42", "images/7.jpg"]
 
 
 def test_what_was_assumed_is_said(tmp_path):
