@@ -10,7 +10,7 @@ import torch
 from commands import fail, succeed
 from model_runs import ModelRuns
 from safetensors.torch import load_file, save_file
-from text_networks import write_text_network
+from text_networks import SIZES, write_text_network
 from tiny_inputs import PATHS, REGIONS, WORDS, write_tables
 
 pytest.importorskip("sentence_transformers", reason="the extra `text` is not installed")
@@ -157,6 +157,23 @@ def test_checkpointing_keeps_less_and_changes_no_gradient(folder):
     for name, gradient in gradients[0].items():
         assert gradient.isfinite().all()
         assert torch.equal(gradient, gradients[1][name]), name
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_a_frozen_network_computes_no_gradients(checkpointing):
+    """Transformers asks for those of the embeddings where activations are checkpointed: they would
+    be computed for nothing."""
+    from transformers import BertConfig, BertModel
+
+    body = BertModel(BertConfig(vocab_size=20, **SIZES), add_pooling_layer=False)
+    network = Bert(sizes_of(body, "tiny"), checkpointing).train()
+    ids = torch.tensor([[1, 2, 3]])
+    trained = network(ids, torch.tensor([3]))
+    network.requires_grad_(False)
+    frozen = network(ids, torch.tensor([3]))
+    assert trained.requires_grad
+    assert not frozen.requires_grad
+    assert torch.equal(trained, frozen)
 
 
 @pytest.mark.slow
