@@ -56,7 +56,7 @@ def recognise(folder: Folder) -> list[Found]:
 def _has_words(folder: Folder, image: str, text: str) -> bool:
     """Whether the beginning of an image's file has words that are not only the names of fields."""
     beginning = head(folder, text)
-    if text.endswith(RECORD_ENDING):
+    if text.lower().endswith(RECORD_ENDING):
         try:
             captions = _captions_of(json.loads(beginning), image)
         except (ValueError, RecursionError):
@@ -196,7 +196,7 @@ def _lines(path: Path, image: str) -> list[str]:
         raise WorkbenchError(f"{path}: not a regular file")
     if path.stat().st_size > LONGEST_TEXT:
         raise WorkbenchError(f"{path}: more than {LONGEST_TEXT:,} bytes")
-    if path.name.endswith(RECORD_ENDING):
+    if path.name.lower().endswith(RECORD_ENDING):
         return _captions_of(read_json(path), image) or [""]
     text = _PHRASE.sub(r"\1", read_text(path))
     return [line for line in text.split("\n") if line.strip()] or [text]

@@ -191,13 +191,13 @@ RECORDS = {  # a record beside an image, and the captions that it has
 
 
 @pytest.mark.parametrize(("record", "captions"), RECORDS.values(), ids=RECORDS)
-@pytest.mark.parametrize("name", ["IMG_1.json", "IMG_1.jpg.json"])
+@pytest.mark.parametrize("name", ["IMG_1.json", "IMG_1.jpg.json", "IMG_1.JSON"])
 def test_a_record_beside_an_image(tmp_path, record, captions, name):
     raw = tmp_path / "raw"
     save_images(raw, *NAMES)
     write(raw, {"README.txt": "Photographs.\n", name: json.dumps(record)})
     for other in NAMES[1:]:
-        ending = ".json" if name == "IMG_1.json" else f"{other[other.rindex('.') :]}.json"
+        ending = name[5:] if name != "IMG_1.jpg.json" else f"{other[other.rindex('.') :]}.json"
         write(raw, {f"{other.rpartition('.')[0]}{ending}": json.dumps({"caption": f"On {other}."})})
     corpus = read_all("auto", raw)
     assert texts_of(corpus)["IMG_1.jpg"] == captions
