@@ -39,7 +39,7 @@ def test_ratios_are_medians_of_the_pairs():
     ("arguments", "message"),
     [
         (["gpu", "kmeans"], "error: gpu is run alone"),
-        (["kmeens"], "error: no benchmark kmeens; there are beside, criteria, cross_attention"),
+        (["kmeens"], "error: no benchmark kmeens; there are beside, captions, criteria"),
         (["--page", "no.md", "kmeans"], "error: no.md is no page with the marks <!-- written"),
     ],
 )

@@ -201,7 +201,7 @@ def one_split_each(place: Path, named: Iterable[tuple[str, str | None]]) -> dict
     """
     splits: dict[str, str | None] = {}
     several: dict[str, None] = {}
-    for name, split in named:
+    for name, split in dict.fromkeys(named):
         if splits.setdefault(name, split) != split:
             several[name] = None
     problems = Problems(str(place))

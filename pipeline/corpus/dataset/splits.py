@@ -211,7 +211,8 @@ def _size(path: str) -> int:
 def _last_bytes(path: str) -> bytes:
     """The last bytes of a file: the first ones are often those of the same camera."""
     with open(path, "rb", buffering=0) as file:
-        file.seek(-min(TAIL, _size(path)), os.SEEK_END)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(-min(TAIL, size), os.SEEK_END)
         return file.read(TAIL)
 
 

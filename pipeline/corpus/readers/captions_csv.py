@@ -134,9 +134,7 @@ def _splits(
     raw: Path, tables: Mapping[str, pd.DataFrame], options: Options
 ) -> tuple[dict[str, str | None], list[str]]:
     """The split of every image: of the tables' column, their names, or lists; and remarks."""
-    images = list(
-        dict.fromkeys(image for rows in tables.values() for image in rows["image"].tolist())
-    )
+    images = pd.concat([rows["image"] for rows in tables.values()]).unique().tolist()
     named = options.corpus.split_files
     if named is None and any((rows["split"] != "").any() for rows in tables.values()):
         return splits_in_column(tables, options.corpus.restval), []

@@ -42,6 +42,9 @@ class _Pairs:
 
 def recognise(folder: Folder) -> list[Found]:
     """Texts of words beside most of the images of a folder."""
+    files = folder.matching(*(f"*{ending}" for ending in (*TEXT_ENDINGS, RECORD_ENDING)))
+    if 2 * len(files) <= folder.photographs:
+        return []
     pairs = _paired(folder)
     if len(pairs.texts) <= len(pairs.images_alone):
         return []

@@ -83,9 +83,12 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     for file in found.files:
         place, _, name = file.rpartition("/")
         rows = _read_lines(raw / file) if name.endswith(".jsonl") else read_captions(raw / file)
-        inside = [joined(place, image.removeprefix("./")) for image in rows["image"]]
+        inside = {
+            image: joined(place, image.removeprefix("./"))
+            for image in rows["image"].unique().tolist()
+        }
         split = rows["split"].where(rows["split"] != "", split_in_path(place) or "")
-        tables[file] = rows.assign(image=inside, split=split)
+        tables[file] = rows.assign(image=rows["image"].map(inside), split=split)
     splits = splits_in_column(tables, options.corpus.restval)
     captions = with_caption_ids(tables.values())
     return described_source(folder, options, splits=splits, captions=captions)

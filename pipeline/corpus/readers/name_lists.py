@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.corpus.dataset.annotations import described_source, numbered, one_split_each
-from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder, joined
+from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
 from pipeline.corpus.dataset.locate import is_among
 from pipeline.corpus.dataset.recognise import Found, annotation_files, few_files, head
 from pipeline.corpus.dataset.source import Options, Source, list_raw
@@ -59,15 +59,14 @@ def _kinds(folder: Folder) -> list[Pairs]:
         place, _, name = images.rpartition("/")
         match = _IMAGES.fullmatch(name)
         begin = match["begin"] if match else name
-        for other, files in folder.files.items():
-            for file in sorted(files):
-                kind = _kind_of(file, begin)
-                captions = joined(other, file)
-                if kind and captions not in lists and (begin or other == place):
-                    own = kinds[_without_split_folder(other), kind]
-                    known = own.get(captions)
-                    if known is None or _nearness(captions, images) > _nearness(captions, known):
-                        own[captions] = images
+        for captions in folder.others:
+            other, _, file = captions.rpartition("/")
+            kind = _kind_of(file, begin)
+            if kind and captions not in lists and (begin or other == place):
+                own = kinds[_without_split_folder(other), kind]
+                known = own.get(captions)
+                if known is None or _nearness(captions, images) > _nearness(captions, known):
+                    own[captions] = images
     whole = (_of_images_here(folder, pairs) for pairs in kinds.values())
     return [pairs for pairs in whole if _are_texts(folder, pairs)]
 
@@ -150,7 +149,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     """
     folder = list_raw(raw, options)
     pairs = _chosen(folder, options)
-    rows: list[tuple[str, str]] = []
+    described: list[str] = []
+    text: list[str] = []
     named: list[tuple[str, str | None]] = []
     problems = Problems(str(raw))
     lengths = []
@@ -162,18 +162,14 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             lengths.append(f"{captions} has {len(texts):,} lines, {images} has {len(names):,}")
             continue
         empty += [f"{images}, line {line}" for line, name in enumerate(names, 1) if not name]
-        rows += zip(names, texts, strict=True)
+        described += names
+        text += texts
         split = split_in_path(images) or split_in_path(captions)
-        named += [(name, split) for name in names]
+        named += [(name, split) for name in dict.fromkeys(names)]
     problems.add("lists of different lengths", lengths)
     problems.add("lines without an image", dict.fromkeys(empty))
     problems.raise_if_any("line n of both must be of the same image: mend the lists")
-    described = [image for image, _ in rows]
-    table = {
-        "caption_id": numbered(described),
-        "image_id": described,
-        "text": [text for _, text in rows],
-    }
+    table = {"caption_id": numbered(described), "image_id": described, "text": text}
     shown = listing((f"{captions} with {images}" for captions, images in pairs.items()), 5)
     return described_source(
         folder,

@@ -299,6 +299,12 @@ def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) 
 
 def _rows(records: Iterable[Mapping[str, Any]], keys: _Keys, split: str | None) -> list[_Row]:
     """Image, captions and split of every record; split: of those that say none."""
+    if len(keys.captions) == 1:
+        (key,) = keys.captions
+        return [
+            (record[keys.image], plain_texts(record[key]), record.get(keys.split) or split)
+            for record in records
+        ]
     return [
         (
             record[keys.image],

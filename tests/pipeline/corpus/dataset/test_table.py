@@ -6,7 +6,7 @@ import io
 import pandas as pd
 import pytest
 from commands import refusal
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.corpus.dataset.table import first_images, read_captions
@@ -14,6 +14,9 @@ from pipeline.runtime.errors import WorkbenchError
 
 WORDS = st.text(st.sampled_from("abc äñ,;|\t\"'#0\n[é"), min_size=1, max_size=12)
 ENCODINGS = {"utf-8": b"", "utf-8-sig": b"", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
+
+
+CELLS = st.text(st.sampled_from("ab 07.-+_eTrue\x1cé\u00a0#\x00,"), max_size=3)
 
 
 def read(folder, content, name="captions.txt"):
@@ -58,6 +61,38 @@ def test_what_pandas_writes_is_read_as_pandas_reads_it(
         for image, text in zip(back["file_name"], back["comment"], strict=True)
     ]
     assert pairs(read_captions(path)) == expected
+
+
+@st.composite
+def lines_of_a_table(draw):
+    """A header and rows, of which some have a field too few or too many, or no image."""
+    names = draw(
+        st.sampled_from(["image;caption", "caption;image;split", "image;comment_number;comment"])
+    ).split(";")
+    lines = [";".join(names)]
+    for _ in range(draw(st.integers(1, 4))):
+        cells = [draw(CELLS) for _ in names]
+        cells[names.index("image")] = draw(st.sampled_from(["7.jpg", "07", " 7", "TRUE", ""]))
+        width = len(names) + draw(st.sampled_from([0, 0, 1, -1]))
+        lines.append(";".join([*cells, draw(CELLS)][:width]))
+    return lines, ";".join("7" if name != "image" else "7.jpg" for name in names)
+
+
+@example((["image;caption", "7.jpg;a;b", "8.jpg"], "7.jpg;7"), "")  # pandas drops `b` by itself
+@given(lines_of_a_table(), st.sampled_from(["", "\n", " "]))
+def test_a_table_without_quotes_is_read_as_its_lines_one_by_one(tmp_path_factory, drawn, blank):
+    lines, last = drawn
+    path = tmp_path_factory.getbasetemp() / "table.csv"
+
+    def read_with(last):
+        path.write_text("\n".join([*lines, blank + last]) + blank, newline="\n")
+        try:
+            return read_captions(path).astype(str).to_numpy().tolist()
+        except WorkbenchError as error:
+            return error.message
+
+    quoted = last.replace("7.jpg", '"7.jpg"')  # a quote has each line read by itself
+    assert read_with(last) == read_with(quoted)
 
 
 @pytest.mark.parametrize(
