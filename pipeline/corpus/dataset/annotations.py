@@ -22,6 +22,7 @@ from pipeline.corpus.dataset.splits import (
     in_one_split,
     joined_groups,
     settled_splits,
+    with_split_lists,
 )
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, read_text
@@ -118,18 +119,21 @@ def described_source(
     captions: pd.DataFrame,
     groups: Mapping[str, str] | None = None,
     remarks: Sequence[str] = (),
+    lists_in: str = "",
 ) -> Source:
     """Find the images that annotations name, and settle their splits.
 
     Args:
         folder: the files of the user's folder.
-        options: corpus.images, and how splits are drawn.
+        options: corpus.images, corpus.split_files, and how splits are drawn.
         splits: for every image, as the annotations name it and in their order, train, val or test;
-            None where they give none (`settled_splits` says what happens then).
+            None where they give none (`settled_splits` says what happens then). Lists of images
+            that lie beside them divide what they do not (`with_split_lists`).
         captions: columns caption_id, image_id (the name in the annotations), text and, where the
             annotations have them, tokens.
         groups: the group of every image; None: each image is its own.
         remarks: lines for the user about what the reader assumed or left out.
+        lists_in: the folder inside the user's in which lists may divide the images.
 
     Returns:
         The source, its ids paths inside its root, its groups with equal photographs together. Where
@@ -138,11 +142,12 @@ def described_source(
     Raises:
         WorkbenchError: images that cannot be found, or splits that cannot be drawn.
     """
+    splits, lists = with_split_lists(folder.root, lists_in, splits, options)
     located = locate_images(folder, options.corpus.images, list(splits))
     named = {located.path(name): split for name, split in splits.items()}
     own = {image: image for image in named}
     if groups is not None:
-        own = {located.path(name): groups[name] for name in splits}
+        own |= {located.path(name): group for name, group in groups.items() if name in splits}
     copies = [] if located.vectors else equal_photographs(located.root, list(named))
     together, equal = joined_groups(own, in_one_split(copies, named))
     settled, drawn = settled_splits(named, options, together)
@@ -164,7 +169,7 @@ def described_source(
         root=located.root,
         images=images,
         captions=captions,
-        remarks=(*remarks, *located.remarks, *equal, *drawn),
+        remarks=(*remarks, *lists, *located.remarks, *equal, *drawn),
         has_files=not located.vectors,
         settings=features_from(folder.root / located.vectors[0]) if located.vectors else (),
     )

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from pipeline.runtime.errors import listing
 from pipeline.runtime.text import is_text
 
 IMAGE_COLUMNS = (
@@ -23,6 +24,7 @@ CAPTION_COLUMNS = (
     *("description", "report", "cap", "alt_text", "caption_str", "prompt"),
 )
 SPLIT_COLUMNS = ("split", "set", "subset", "partition", "phase", "set_name")
+ROW_NUMBERS = ("", "id", "index", "unnamed:_0")  # columns that only number what they stand beside
 # A field of a record that is a caption; Karpathy's records have `raw`, `tokens` and `sentid`.
 TEXT_FIELDS = ("raw", *CAPTION_COLUMNS)
 TOKENS = "tokens"
@@ -58,6 +60,19 @@ def first_of(names: Collection[str], wanted: Iterable[str]) -> str | None:
         One of `wanted`; None where none of them is there.
     """
     return next((name for name in wanted if name in names), None)
+
+
+def passed_over(names: Collection[str]) -> tuple[str, ...]:
+    """A line that says which columns or fields of annotations are not read.
+
+    Args:
+        names: theirs; those that only number the rows are left out.
+
+    Returns:
+        The line, none for no names.
+    """
+    shown = [name for name in dict.fromkeys(names) if plain_name(name) not in ROW_NUMBERS]
+    return (f"not read beside image and caption: {listing(shown, 8)}",) if shown else ()
 
 
 @lru_cache

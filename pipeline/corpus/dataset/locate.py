@@ -44,6 +44,7 @@ IMAGE_FOLDERS = (
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
 # Endings of files that may hold features of images.
 VECTORS = tuple(ending for ending in VECTOR_FILES if ending != ".parquet")
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".rar", ".7z")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -111,7 +112,7 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
         if vectors and _folder_beside(raw, names) is None:
             return _without_files(folder, names, vectors)
     if not found:
-        _raise_none_found(raw, base, names)
+        _raise_none_found(folder, raw, base, names)
     _check_one_to_one(base, found)
     first = next(name for name in names if name in found)
     remark = (
@@ -360,14 +361,17 @@ def _folder_beside(raw: Path, names: Sequence[str]) -> Path | None:
     return None
 
 
-def _raise_none_found(raw: Path, base: Path, names: Sequence[str]) -> NoReturn:
+def _raise_none_found(folder: Folder, raw: Path, base: Path, names: Sequence[str]) -> NoReturn:
     """Say that no image is there, and where they lie if that is beside the folder."""
     hint = (
         "put the images there, or set raw to a folder that holds both annotations and images; for "
         "images without photographs put a file of their features there, such as .npz or .h5"
     )
     place = _folder_beside(raw, names)
-    if place is not None:
+    archives = folder.matching(*(f"*{ending}" for ending in ARCHIVES))
+    if archives:
+        hint = f"if they are in {raw / archives[0]}, unpack it there"
+    elif place is not None:
         hint = f"they are in {place}: set raw: {place.parent} in params.yaml"
     raise WorkbenchError(
         f"{base}: none of the {len(names):,} images of the annotations is there or in a folder "

@@ -24,6 +24,7 @@ from pipeline.corpus.dataset.cells import (
     Text,
     caption_columns,
     first_of,
+    passed_over,
     texts_of,
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
@@ -116,9 +117,7 @@ def read_row_shards(
         WorkbenchError: files that cannot be read, or whose columns cannot be told.
     """
     schemas = _schemas(shards, form)
-    own, passed_over = _with_images(
-        raw, schemas, ending=form.ending, named=options.corpus.image_field
-    )
+    own, others = _with_images(raw, schemas, ending=form.ending, named=options.corpus.image_field)
     split = _split_column(own, schemas, form)
     if split is None:
         require_splits(raw, own)
@@ -139,7 +138,8 @@ def read_row_shards(
         rows.raise_if_taken()
 
     source = read_shards(raw, out, options, shards=own, kind=form.kind, read_shard=read_shard)
-    return replace(source, remarks=(*passed_over, *rows.remarks(), *source.remarks))
+    unread = _passed_over({shard: schemas[shard] for shard in own}, split, options.corpus)
+    return replace(source, remarks=(*others, *unread, *rows.remarks(), *source.remarks))
 
 
 def sight_of_rows(path: Path, form: RowFormat) -> Sight:
@@ -312,6 +312,17 @@ def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
                 f"{others}"
             )
     return Columns(chosen[0], tuple(finds[0]), remarks=tuple(remarks))
+
+
+def _passed_over(
+    schemas: Mapping[Shard, pa.Schema], split: str | None, config: CorpusConfig
+) -> tuple[str, ...]:
+    """A line about the columns of the first file that can be read and are not."""
+    for schema in schemas.values():
+        with suppress(WorkbenchError):
+            read = {split, *find_columns(schema, config).names}
+            return passed_over([own.name for own in schema if own.name not in read])
+    return ()
 
 
 def _in_order(columns: Sequence[str], names: Sequence[str]) -> list[str]:

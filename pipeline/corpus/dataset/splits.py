@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.corpus.dataset.source import Options
+from pipeline.corpus.dataset.source import Options, find_in_raw
 from pipeline.corpus.tables import SPLITS
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import sha256_file
-from pipeline.runtime.text import Problems, read_text
+from pipeline.runtime.text import Problems, read_json, read_text
 
 _WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}
 _SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words} | {"test": "test"}
@@ -29,6 +29,8 @@ RESTVAL = "restval"  # Karpathy's third part of MS-COCO: validation images that 
 
 LINES_LOOKED_AT = 100
 TAIL = 4096  # bytes at the end of files of one size that are compared first
+_JSON_OF_SPLITS = re.compile(r"(.*[._-])?splits?([._-].*)?\.json", re.IGNORECASE)
+_NUMBERED = re.compile(r"train_test_split\.txt", re.IGNORECASE)
 _LISTS = {
     split: re.compile(rf"(.*[._-])?({names})(images)?\.(txt|lst)", re.IGNORECASE)
     for split, names in zip(SPLITS, ("train", "val|dev|valid", "test"), strict=True)
@@ -62,6 +64,44 @@ def as_split(value: object) -> object:
     return (split_named(value) or value) if isinstance(value, str) else value
 
 
+def with_split_lists(
+    raw: Path, beside: str, splits: Mapping[str, str | None], options: Options
+) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """The splits of images where lists divide them: those that corpus.split_files names, else,
+    where annotations divide nothing, those that lie beside them.
+
+    Args:
+        raw: the user's folder.
+        beside: the folder inside it in which lists are looked for before it is.
+        splits: for every image, as annotations name it, its split, or None.
+        options: corpus.split_files.
+
+    Returns:
+        The splits, in the order of `splits`, then images that only lists name; None for an image in
+        no list. And a line about the lists that were found, none for lists that somebody named.
+
+    Raises:
+        WorkbenchError: lists that are not there, or an image in two of them.
+    """
+    named = options.corpus.split_files
+    lists: Mapping[str, Path] = {}
+    if named is not None:
+        lists = named_split_lists(find_in_raw(raw, named, "corpus.split_files"))
+    elif len(set(splits.values())) < 2:
+        places = dict.fromkeys((raw / beside, raw))
+        found = (find_split_lists(place, splits) for place in places)
+        lists = next(filter(None, found), {})
+    if not lists:
+        return dict(splits), ()
+    listed = listed_splits(lists, list(splits))
+    divided: dict[str, str | None] = {image: listed.get(image) for image in splits}
+    if named is None and len(set(divided.values())) < 2:
+        return dict(splits), ()
+    files = ", ".join(dict.fromkeys(path.name for path in lists.values()))
+    remarks = () if named is not None else (f"splits: of the lists {files}",)
+    return divided | listed, remarks
+
+
 def find_split_lists(folder: Path, names: Collection[str]) -> dict[str, Path]:
     """The lists of a folder that divide its images, such as `Flickr_8k.trainImages.txt`.
 
@@ -70,18 +110,24 @@ def find_split_lists(folder: Path, names: Collection[str]) -> dict[str, Path]:
         names: the images; a file that is called like a list and names none of them is none.
 
     Returns:
-        By split the only list of it; empty without a list for training.
+        By split the only list of it, or the one file for all splits: JSON such as splits.json that
+        has lists under the names of the splits, or CUB's train_test_split.txt; empty without a list
+        for training.
     """
     files = _files_called_lists(folder)
-    if not files["train"]:
-        return {}
     known = {_stem(name) for name in names}
     lists: dict[str, Path] = {}
     for split, paths in files.items():
-        own = [path for path in paths if _names_images(path, known)]
+        own = [path for path in paths if _are_images(_first_entries(path), known)]
         if len(own) == 1:
             lists[split] = own[0]
-    return lists if "train" in lists else {}
+    if "train" in lists:
+        return lists
+    for path in (*_files_matching(folder, _JSON_OF_SPLITS), *_files_matching(folder, _NUMBERED)):
+        entries = _entries_by_split(path)
+        if _are_images([name for own in entries.values() for name in own], known):
+            return dict.fromkeys(entries, path) if "train" in entries else {}
+    return {}
 
 
 def named_split_lists(
@@ -116,21 +162,67 @@ def named_split_lists(
 
 def _files_called_lists(folder: Path) -> dict[str, list[Path]]:
     """The files of a folder that are called like a list of a split, by split."""
-    names = sorted(os.listdir(folder))
-    return {
-        split: [
-            folder / name for name in names if pattern.fullmatch(name) and (folder / name).is_file()
-        ]
-        for split, pattern in _LISTS.items()
-    }
+    return {split: _files_matching(folder, pattern) for split, pattern in _LISTS.items()}
 
 
-def _names_images(path: Path, known: Collection[str]) -> bool:
-    """Whether the first lines of a file name images, with or without their endings."""
+def _files_matching(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    """The files of a folder whose whole name a pattern matches, in the order of their names."""
+    names = sorted(name for name in os.listdir(folder) if pattern.fullmatch(name))
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
+def _first_entries(path: Path) -> list[str]:
+    """The first lines of a list that are not blank."""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line.strip() for line in islice(file, LINES_LOOKED_AT)]
-    entries = [line for line in lines if line]
-    return bool(entries) and sum(_stem(entry) in known for entry in entries) * 2 > len(entries)
+    return [line for line in lines if line]
+
+
+def _are_images(entries: Collection[str], known: Collection[str]) -> bool:
+    """Whether most entries of a list name images, with or without their endings."""
+    return sum(_stem(entry) in known for entry in entries) * 2 > len(entries)
+
+
+def _entries_by_split(path: Path) -> dict[str, list[str]]:
+    """The images of each split in a file of all splits; empty for one of another form."""
+    return _entries_in_json(path) if path.suffix.lower() == ".json" else _entries_of_numbers(path)
+
+
+def _entries_of_numbers(path: Path) -> dict[str, list[str]]:
+    """The images of each split in CUB's form: lines of an image's number and 1 for training or 0
+    for test; lines of a number and a name are in images.txt beside it."""
+    names_in = path.with_name("images.txt")
+    if not names_in.is_file():
+        return {}
+    pairs = (line.strip().partition(" ") for line in read_text(names_in).split("\n"))
+    names = {number: name.strip() for number, _, name in pairs}
+    entries: dict[str, list[str]] = defaultdict(list)
+    for line in read_text(path).split("\n"):
+        number, _, flag = line.strip().partition(" ")
+        if number in names and flag in ("0", "1"):
+            entries["train" if flag == "1" else "test"].append(names[number])
+    return dict(entries)
+
+
+def _entries_in_json(path: Path) -> dict[str, list[str]]:
+    """The images of each split in a file such as {"train": ["1.jpg", ...], "test": [...]}, or in
+    one that maps images to splits; empty for anything else."""
+    value = read_json(path)
+    entries: dict[str, list[str]] = defaultdict(list)
+    for key, own in value.items() if isinstance(value, dict) else ():
+        split = split_named(key)
+        if split is not None and isinstance(own, list):
+            entries[split] += [name for name in own if isinstance(name, str)]
+        elif isinstance(own, str) and split_named(own) is not None:
+            entries[split_named(own) or ""].append(key)
+    return dict(entries)
+
+
+def _entries(path: Path, split: str) -> list[str]:
+    """The images of a split in a list of it or in a file of all splits."""
+    if path.suffix.lower() == ".json" or _NUMBERED.fullmatch(path.name):
+        return _entries_by_split(path)[split]
+    return read_text(path).split("\n")
 
 
 def _stem(name: str) -> str:
@@ -143,7 +235,7 @@ def listed_splits(lists: Mapping[str, Path], names: Sequence[str]) -> dict[str, 
     """The split of each image that lists name; lists may leave endings and folders out.
 
     Args:
-        lists: the file of each split, a name on a line.
+        lists: the file of each split, a name on a line, or one file for all splits.
         names: the images.
 
     Returns:
@@ -159,7 +251,7 @@ def listed_splits(lists: Mapping[str, Path], names: Sequence[str]) -> dict[str, 
     splits: dict[str, str] = {}
     twice: list[str] = []
     for split, path in lists.items():
-        for line in dict.fromkeys(read_text(path).split("\n")):
+        for line in dict.fromkeys(_entries(path, split)):
             entry = line.strip()
             image = entry if entry in known else stems.get(_stem(entry), entry)
             if image in splits and splits[image] != split:

@@ -47,6 +47,7 @@ _IMAGE = re.compile(rf"\S+(?:{_ENDING})", re.IGNORECASE)
 _NUMBER_AND_TEXT = re.compile(r"(\d{1,9})\s+(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 _QUOTED_FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
+_RULE = re.compile(r"[|:\- ]*--[|:\- ]*")  # below the header of a table in Markdown
 _SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
 
 
@@ -57,7 +58,8 @@ class Form:
     separator: between two fields; empty where `line` matches a line and its groups are the fields.
     width: number of fields. image, split, number: the places of these columns, None for one that is
     not there. captions: the places of the columns of captions. has_header: whether the first line
-    names the columns. described: the form in words, for messages.
+    names the columns. described: the form in words, for messages. names: of the columns, "" for one
+    without.
     """
 
     separator: str
@@ -68,6 +70,7 @@ class Form:
     number: int | None = None
     has_header: bool = True
     described: str = ""
+    names: tuple[str, ...] = ()
     line: re.Pattern[str] = _TOKEN_LINE
 
 
@@ -173,11 +176,29 @@ def _named_form(header: str, separator: str, columns: Columns) -> Form | None:
         separator=separator,
         width=len(names),
         image=image,
-        captions=tuple(names.index(name) for name in captions[0]),
+        captions=tuple(place for place, name in enumerate(names) if name in captions[0]),
         split=_place_of(names, SPLIT_COLUMNS),
         number=_place_of(names, NUMBER_COLUMNS),
         described=repr(header.strip()[:80]),
+        names=tuple(names),
     )
+
+
+def columns_passed_over(text: str, columns: Columns = Columns()) -> list[str]:
+    """The columns of a table that are not read.
+
+    Args:
+        text: the beginning of a file.
+        columns: what the first line calls images and captions.
+
+    Returns:
+        Their names; empty for what is no table.
+    """
+    form = find_form(text, columns)
+    if form is None:
+        return []
+    read = {form.image, form.split, form.number, *form.captions}
+    return [name for place, name in enumerate(form.names) if place not in read]
 
 
 def _place_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
@@ -294,10 +315,11 @@ def _any_cells(path: Path, text: str, form: Form) -> pd.DataFrame:
     """All fields of a table, likewise; WorkbenchError names lines that cannot be read."""
     rows = list(_rows(text, form))
     problems = Problems(str(path))
-    width, image, number = form.width, form.image, form.number
-    faulty = {line for line, cells in rows if len(cells) != width or not cells[image].strip()}
-    if number is not None:
-        numbered = ((line, cells[number]) for line, cells in rows if len(cells) == width)
+    whole = [(line, cells) for line, cells in rows if len(cells) == form.width]
+    faulty = {line for line, cells in rows if len(cells) != form.width}
+    faulty |= {line for line, cells in whole if not cells[form.image].strip()}
+    if form.number is not None:
+        numbered = ((line, cells[form.number]) for line, cells in whole)
         faulty |= {line for line, cell in numbered if not _NUMBER.fullmatch(cell)}
     problems.add(f"lines not of the form {form.described}, numbers", sorted(faulty))
     quotes = ", or put quotes around fields that hold a separator" if form.separator else ""
@@ -384,7 +406,11 @@ def _first_row(lines: Sequence[str], form: Form) -> int:
     first = next(place for place, line in enumerate(lines) if line.strip())
     if _SEPARATOR_LINE.fullmatch(lines[first].strip()):
         first += 1
-    return first + 1 if form.has_header else first
+    if form.has_header:
+        first += 1
+        if form.separator == "|" and first < len(lines) and _RULE.fullmatch(lines[first].strip()):
+            first += 1
+    return first
 
 
 def _begins_rows(lines: Sequence[str], form: Form) -> bool:

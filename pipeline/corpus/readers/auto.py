@@ -17,6 +17,7 @@ WORKBOOKS = (".xlsx", ".xls", ".ods")
 TABLES = (".csv", ".tsv")
 TEXTS = (*TABLES, ".txt", ".json", ".jsonl", ".jsonlines", ".ndjson")
 LIKELY = (*TEXTS, *WORKBOOKS, ".parquet", ".gz", ".zip", ".tar")
+TABLE = "write captions.txt with lines image,caption there (first line: image,caption)"
 LOOKED_AT = 20  # files in which a reason is looked for
 
 
@@ -97,8 +98,7 @@ def _unknown(folder: Folder) -> WorkbenchError:
     others = listing(likely, 5) if likely else "no other file"
     return WorkbenchError(
         f"{folder.root}: no captions that a reader knows, among {images}{others}",
-        "write captions.txt with lines image,caption there (first line: image,caption); "
-        "docs/datasets.md shows all layouts",
+        f"{TABLE}; docs/datasets.md shows all layouts",
     )
 
 
@@ -118,7 +118,7 @@ def _problem_of(root: Path, relative: str) -> WorkbenchError | None:
             "if it names images that lie beside it, write its columns of images and captions as a "
             "table there, by pandas.read_parquet(...).to_csv('captions.csv')",
         )
-    problem = explain(path)
+    problem = explain(path, hint=TABLE)
     if problem is None and path.suffix.lower() in TEXTS:
         try:
             text = read_text(path)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.dataset.annotations import described_source, one_split_each
+from pipeline.corpus.dataset.cells import passed_over
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import (
     Found,
@@ -18,16 +19,20 @@ from pipeline.corpus.dataset.recognise import (
     files_by_split,
     head,
 )
-from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
+from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import (
     RESTVAL,
     find_split_lists,
-    listed_splits,
-    named_split_lists,
     split_in_path,
     split_named,
 )
-from pipeline.corpus.dataset.table import Columns, find_form, first_images, read_captions
+from pipeline.corpus.dataset.table import (
+    Columns,
+    columns_passed_over,
+    find_form,
+    first_images,
+    read_captions,
+)
 from pipeline.runtime.errors import listing
 from pipeline.runtime.text import Problems
 
@@ -79,13 +84,16 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
     tables = {file: read_captions(raw / file, columns) for file in found.files}
-    splits, remarks = _splits(raw, tables, options)
+    unread = [
+        name for file in found.files for name in columns_passed_over(head(folder, file), columns)
+    ]
     return described_source(
         folder,
         options,
-        splits=splits,
+        splits=_splits(raw, tables, options),
         captions=with_caption_ids(tables.values()),
-        remarks=remarks,
+        remarks=passed_over(unread),
+        lists_in=found.files[0].rpartition("/")[0],
     )
 
 
@@ -132,30 +140,16 @@ def _found(folder: Folder, files: tuple[str, ...]) -> Found:
 
 def _splits(
     raw: Path, tables: Mapping[str, pd.DataFrame], options: Options
-) -> tuple[dict[str, str | None], list[str]]:
-    """The split of every image: of the tables' column, their names, or lists; and remarks."""
-    images = pd.concat([rows["image"] for rows in tables.values()]).unique().tolist()
-    named = options.corpus.split_files
-    if named is None and any((rows["split"] != "").any() for rows in tables.values()):
-        return splits_in_column(tables, options.corpus.restval), []
-    if named is None and len(tables) > 1:
-        named_images = (
-            (image, split_in_path(file))
-            for file, rows in tables.items()
-            for image in rows["image"].unique()
-        )
-        return one_split_each(raw, named_images), []
-    if named is not None:
-        lists = named_split_lists(find_in_raw(raw, named, "corpus.split_files"))
-    else:
-        lists = find_split_lists((raw / next(iter(tables))).parent, images)
-    if not lists:
-        return dict.fromkeys(images, split_in_path(next(iter(tables)))), []
-    listed = listed_splits(lists, images)
-    files = ", ".join(path.name for path in lists.values())
-    remarks = [] if named is not None else [f"splits: of the lists {files}"]
-    strangers = {image: split for image, split in listed.items() if image not in set(images)}
-    return {image: listed.get(image) for image in images} | strangers, remarks
+) -> dict[str, str | None]:
+    """The split of every image: of the tables' column, else in the tables' names."""
+    if any((rows["split"] != "").any() for rows in tables.values()):
+        return splits_in_column(tables, options.corpus.restval)
+    named = (
+        (image, split_in_path(file))
+        for file, rows in tables.items()
+        for image in rows["image"].unique()
+    )
+    return one_split_each(raw, named)
 
 
 def splits_in_column(tables: Mapping[str, pd.DataFrame], restval: str) -> dict[str, str | None]:

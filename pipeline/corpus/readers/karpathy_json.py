@@ -128,6 +128,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         splits=splits,
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text", "tokens"]),
         remarks=(f"left out: {counted(dropped, 'image')} of split restval",) if dropped else (),
+        lists_in=found.files[0].rpartition("/")[0],
     )
 
 

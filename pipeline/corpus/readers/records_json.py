@@ -4,7 +4,7 @@ records with captions."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 
@@ -19,7 +19,14 @@ from pipeline.corpus.dataset.annotations import (
     read_annotations,
     read_json_lines,
 )
-from pipeline.corpus.dataset.cells import IMAGE_COLUMNS, SPLIT_COLUMNS, caption_columns, plain_texts
+from pipeline.corpus.dataset.cells import (
+    IMAGE_COLUMNS,
+    SPLIT_COLUMNS,
+    caption_columns,
+    passed_over,
+    plain_texts,
+    texts_of,
+)
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
 from pipeline.corpus.dataset.locate import has_its_name
 from pipeline.corpus.dataset.recognise import (
@@ -56,6 +63,7 @@ _FIRST_KEY = re.compile(r'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 _Row = tuple[str, list[str], str | None]  # an image, captions, a split
 
 Captions = str | list[str]
+RecordsOfCaptions = dict[str, Any] | list[dict[str, Any]]
 Split = Annotated[Literal["train", "val", "test", "restval"] | None, BeforeValidator(as_split)]
 
 
@@ -67,6 +75,8 @@ class _Keys(NamedTuple):
     captions: tuple[str, ...]
     split: str
     has_split: bool  # whether the first record has it
+    of_records: bool  # whether captions are records themselves, as {"raw": "a dog", ...}
+    others: tuple[str, ...]  # fields of the first record that are not read
 
 
 class _Mapping(NamedTuple):
@@ -112,8 +122,10 @@ def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None
         value, _ = json.JSONDecoder().raw_decode(text, key.end())
     except (ValueError, RecursionError):  # cut, or no JSON
         return None
+    if isinstance(value, str) and split_named(value):
+        return None  # images and their splits, as splits.json may have them
     by_key = _is_image(name, folder)
-    if by_key and _is_texts(value):
+    if by_key and _is_plain(value):
         return _Mapping(name, None)
     if not isinstance(value, dict):
         return None
@@ -148,6 +160,8 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         images = [name for name in images if name != "image_id"]
     image = config.image_field or next(iter(images), None)
     texts = [name for name, value in record.items() if _is_texts(value) and name != image]
+    if isinstance(record.get("filename"), str) and not _is_plain(record.get("sentences")):
+        texts = [name for name in texts if name != "sentences"]  # Karpathy's form
     captions = next(iter(caption_columns(tuple(texts))), [])
     if config.caption_field is not None:
         captions = [config.caption_field]
@@ -161,7 +175,15 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         and (name == SPLIT_COLUMNS[0] or as_split(record[name]) in SPLITS)
     ]
     split = next(iter(splits), SPLIT_COLUMNS[0])
-    return _Keys(key, image, tuple(captions), split, has_split=split in record)
+    return _Keys(
+        records=key,
+        image=image,
+        captions=tuple(captions),
+        split=split,
+        has_split=split in record,
+        of_records=not any(_is_plain(record[name]) for name in captions),
+        others=tuple(name for name in record if name not in (image, split, *captions)),
+    )
 
 
 def _is_text(value: object) -> bool:
@@ -170,7 +192,15 @@ def _is_text(value: object) -> bool:
 
 
 def _is_texts(value: object) -> bool:
-    """Whether a value could be captions: a text, or some."""
+    """Whether a value could be captions: a text, or some, or records of one."""
+    records = value if isinstance(value, list) else [value]
+    return _is_plain(value) or (
+        records != [] and all(isinstance(one, dict) and bool(texts_of(one)) for one in records)
+    )
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is a text or a list of texts."""
     return isinstance(value, str) or (
         isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
     )
@@ -203,8 +233,10 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         published=PUBLISHED,
     )
     rows: list[_Row] = []
+    unread: list[str] = []
     for file in found.files:
         rows += _read_file(folder, file, options.corpus)
+        unread += _fields_passed_over(folder, file, options.corpus)
     kept = rows
     if options.corpus.restval == "drop":
         kept = [row for row in rows if row[2] != RESTVAL]
@@ -212,6 +244,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     splits = one_split_each(
         raw, ((image, "train" if split == RESTVAL else split) for image, _, split in kept)
     )
+    left_out = (f"left out: {counted(dropped, 'image')} of split restval",) if dropped else ()
     described = [image for image, texts, _ in kept for _ in texts]
     captions = {
         "caption_id": numbered(described),
@@ -223,7 +256,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         options,
         splits=splits,
         captions=pd.DataFrame(captions),
-        remarks=(f"left out: {counted(dropped, 'image')} of split restval",) if dropped else (),
+        remarks=(*passed_over(unread), *left_out),
+        lists_in=found.files[0].rpartition("/")[0],
     )
 
 
@@ -261,12 +295,21 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
     return _rows(records, keys, split)
 
 
+def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequence[str]:
+    """The fields of a file's first record that are not read."""
+    mapping = _mapping(folder, file, config)
+    if mapping is not None:
+        return mapping.keys.others if mapping.keys is not None else ()
+    return _find_keys(first_records(folder, file), config)[0].others
+
+
 def _record_kind(keys: _Keys) -> Any:
     """The type of a record."""
     fields: dict[str, Any] = {} if keys.image == IMAGE_KEY else {keys.image: Name}
     fields[keys.split] = NotRequired[Split]
     # of several captions (caption_0, caption_1, ...) some images have fewer
-    captions = Captions if len(keys.captions) == 1 else Captions | None
+    own: Any = RecordsOfCaptions if keys.of_records else Captions
+    captions = own if len(keys.captions) == 1 else own | None
     fields |= dict.fromkeys(keys.captions, captions)
     kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
     return kind
@@ -299,17 +342,23 @@ def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) 
 
 def _rows(records: Iterable[Mapping[str, Any]], keys: _Keys, split: str | None) -> list[_Row]:
     """Image, captions and split of every record; split: of those that say none."""
+    captions_of = _texts_of_records if keys.of_records else plain_texts
     if len(keys.captions) == 1:
         (key,) = keys.captions
         return [
-            (record[keys.image], plain_texts(record[key]), record.get(keys.split) or split)
+            (record[keys.image], captions_of(record[key]), record.get(keys.split) or split)
             for record in records
         ]
     return [
         (
             record[keys.image],
-            [text for key in keys.captions for text in plain_texts(record[key])],
+            [text for key in keys.captions for text in captions_of(record[key])],
             record.get(keys.split) or split,
         )
         for record in records
     ]
+
+
+def _texts_of_records(cell: object) -> list[str]:
+    """The captions of a record of one, or of a list of such records."""
+    return [own.text for own in texts_of(cell)]

@@ -110,6 +110,14 @@ def test_none_is_there(tmp_path):
     assert f"they are in {tmp_path / 'photos'}: set raw: {tmp_path} in params.yaml" in message
 
 
+@pytest.mark.parametrize("name", ["Images.zip", "sub/images.tar.gz", "photos.7z"])
+def test_none_is_there_but_an_archive_is(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"PK")
+    message = refusal(located, tmp_path, "1.jpg")
+    assert f"if they are in {tmp_path / name}, unpack it there" in message
+
+
 def test_two_names_of_one_file_are_refused(tmp_path):
     save_images(tmp_path, "images/1.jpg")
     message = refusal(located, tmp_path, "/a/images/1.jpg", "/b/images/1.jpg")

@@ -9,7 +9,8 @@ from commands import refusal
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.corpus.dataset.table import first_images, read_captions
+from pipeline.corpus.dataset.cells import passed_over
+from pipeline.corpus.dataset.table import columns_passed_over, first_images, read_captions
 from pipeline.runtime.errors import WorkbenchError
 
 WORDS = st.text(st.sampled_from("abc äñ,;|\t\"'#0\n[é"), min_size=1, max_size=12)
@@ -123,6 +124,25 @@ def test_several_columns_and_cells_that_hold_several(tmp_path):
     assert read(tmp_path, cells) == [("a.jpg", "One"), ("a.jpg", "Two, two"), ("b.jpg", "Three")]
     one_in_brackets = 'filename,raw\na.jpg,"[""One""]"\nb.jpg,[red] car\n'
     assert read(tmp_path, one_in_brackets) == [("a.jpg", '["One"]'), ("b.jpg", "[red] car")]
+
+
+def test_columns_of_one_name_are_all_captions(tmp_path):
+    content = "image,Caption,caption,score\na.jpg,A dog.,It runs.,1\n"
+    assert read(tmp_path, content) == [("a.jpg", "A dog."), ("a.jpg", "It runs.")]
+
+
+@pytest.mark.parametrize("rule", ["|---|---|", "| :--- | ---: |", "|-----|:-:|"])
+@pytest.mark.parametrize("quotes", ["", ' and "that"'])
+def test_a_table_in_markdown(tmp_path, rule, quotes):
+    content = f"| image | caption |\n{rule}\n| a.jpg | A dog{quotes}. |\n| b.jpg | - |\n"
+    assert read(tmp_path, content) == [("a.jpg", f"A dog{quotes}."), ("b.jpg", "-")]
+
+
+def test_columns_that_are_not_read():
+    header = "id,image,label,caption,split,Unnamed: 0,\n"
+    assert passed_over(columns_passed_over(header)) == ("not read beside image and caption: label",)
+    assert passed_over(columns_passed_over("image,caption,split\n")) == ()
+    assert columns_passed_over("a dog\n") == []
 
 
 def test_the_published_files_without_a_header(tmp_path):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 
 import pandas as pd
 import pytest
@@ -83,6 +84,8 @@ def test_a_named_file_is_read_by_its_own_reader(raw, capsys):
         ("mine.csv", "image,caption\na.png,caf\xe9\n".encode("latin1"), "line 2: not UTF-8"),
         ("mine.csv", b"<!DOCTYPE html><html></html>", "mine.csv: a page of HTML"),
         ("notes.md", b"nothing of use", "among 3 images and notes.md"),
+        ("mine.pkl", pickle.dumps({"a.png": "A."}), "when it is read\nwrite captions.txt with"),
+        ("mine.db", b"SQLite format 3\0", "an SQLite database\nwrite captions.txt with"),
         (
             "x.csv",
             b"id,label\n1,a\n",

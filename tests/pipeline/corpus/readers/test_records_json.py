@@ -277,3 +277,30 @@ def test_every_caption_is_read_in_its_order(tmp_path_factory, rows, name):
     ]
     assert list(zip(captions["image_id"], captions["text"], strict=True)) == expected
     assert captions["caption_id"].is_unique
+
+
+@pytest.mark.parametrize(
+    "captions",
+    [
+        lambda texts: [{"text": text, "id": 3} for text in texts],
+        lambda texts: [{"raw": text, "tokens": text.split()} for text in texts],
+        lambda texts: {"caption": texts},
+    ],
+)
+def test_captions_that_are_records_themselves(raw, captions, capsys):
+    write(raw, "mine.json", [{"image": n, "captions": captions(TEXTS[n]), "w": 8} for n in NAMES])
+    assert texts_of(read_all("auto", raw)) == TEXTS
+    assert "not read beside image and caption: w" in capsys.readouterr().err
+
+
+def test_a_caption_that_is_no_record_beside_those_that_are_is_named(raw):
+    records = [{"image": n, "captions": [{"text": text} for text in TEXTS[n]]} for n in NAMES]
+    records[2]["captions"] = ["A boat."]
+    write(raw, "mine.json", records)
+    assert "[2].captions" in refusal(read_all, "auto", raw)
+
+
+def test_fields_that_are_not_read_are_named_once_for_all_files(raw, capsys):
+    write_blip(raw)
+    read_all("auto", raw)
+    assert capsys.readouterr().err.count("not read beside image and caption: image_id\n") == 1
