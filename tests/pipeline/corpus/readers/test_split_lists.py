@@ -92,7 +92,8 @@ def test_one_json_file_of_all_lists(raw, value, capsys):
 
 
 def test_numbers_of_images_as_cub_has_them(raw, capsys):
-    (raw / "images.txt").write_text("".join(f"{n} x/{name}\n" for n, name in enumerate(NAMES, 1)) + "7\n")
+    lines = [f"{number} x/{name}\n" for number, name in enumerate(NAMES, 1)]
+    (raw / "images.txt").write_text("".join(lines) + "7\n")
     (raw / "train_test_split.txt").write_text("1 1\n2 1\n3 0\n4 0\n5 0\n6 1\n")
     splits = splits_of(read_all("auto", raw))
     assert {name for name, split in splits.items() if split == "test"} == set(NAMES[2:5])
