@@ -17,7 +17,7 @@ from click import Command
 from clone import ROOT
 from commands import fail, succeed
 from corpora import SHARDS, change_params, write_corpus
-from other_images import KEPT, NONE, with_others
+from other_images import ROWS_ARE_KEPT, NO_ROW_IS_KEPT, with_others
 from PIL import Image
 from region_cases import world
 from text_networks import write_text_network
@@ -61,7 +61,7 @@ def images(tmp_path: Path, monkeypatch) -> pd.DataFrame:
     sizes = {"layers": 2, "channels": 4, "hidden": 6, "anchors": ((16.0,), (26.0,))}
     detector = build_detector("fpn_resnet18", ["square"], [], **sizes).eval()
     write_detector("detector.safetensors", detector, describe(detector, "random", {}, {}, {}))
-    write_params(tmp_path, runtime=KEPT)
+    write_params(tmp_path, runtime=ROWS_ARE_KEPT)
     change_params(
         tmp_path, image_features=PLAIN | SMALL, regions={"boxes": 3, "batch_size": 4, "workers": 0}
     )
@@ -71,9 +71,9 @@ def images(tmp_path: Path, monkeypatch) -> pd.DataFrame:
 def compared(command: Command, options: list[str]) -> str:
     """What a run with rows of an earlier one says, whose file must be that of a run without."""
     said = succeed(command, Path(), *options, "--output", "kept.h5")
-    change_params(Path(), runtime=NONE)
+    change_params(Path(), runtime=NO_ROW_IS_KEPT)
     succeed(command, Path(), *options, "--output", "full.h5")
-    change_params(Path(), runtime=KEPT)
+    change_params(Path(), runtime=ROWS_ARE_KEPT)
     assert Path("kept.h5").read_bytes() == Path("full.h5").read_bytes()
     return said
 
@@ -161,7 +161,7 @@ def test_regions_of_a_grid(images: pd.DataFrame) -> None:
 @pytest.mark.slow
 def test_shards_take_rows_too(images: pd.DataFrame, run_process) -> None:
     """The rows of a run without shards, and those that shards have made."""
-    shards = {"extraction": SHARDS["extraction"] | KEPT["extraction"]}
+    shards = {"extraction": SHARDS["extraction"] | ROWS_ARE_KEPT["extraction"]}
     options = [*OF_IMAGES, "--output"]
     run_process("extract_image_features", *options, "first.h5", cwd=Path())
     change_params(Path(), runtime=shards)
@@ -177,7 +177,7 @@ def test_shards_take_rows_too(images: pd.DataFrame, run_process) -> None:
     change_params(Path(), runtime={"extraction": {"workers": 1, "shard": None}})
     again = run_process("extract_image_features", *options, "again.h5", cwd=Path())
     assert "reused 11 of 11 rows" in again.stderr
-    change_params(Path(), runtime=NONE)
+    change_params(Path(), runtime=NO_ROW_IS_KEPT)
     run_process("extract_image_features", *options, "full.h5", cwd=Path())
     for name in ("sharded.h5", "again.h5"):
         assert Path(name).read_bytes() == Path("full.h5").read_bytes()
@@ -218,7 +218,7 @@ def test_sentences(tmp_path: Path, monkeypatch, encoding: str, pca: object, reus
         settings = {"model": "tiny"}
     if encoding == "tfidf":
         settings |= {"lemmatiser": "none", "stop_words": "none"}
-    write_params(tmp_path, runtime=KEPT, sentences__encoding=encoding)
+    write_params(tmp_path, runtime=ROWS_ARE_KEPT, sentences__encoding=encoding)
     change_params(tmp_path, **{f"sentences__{encoding}": settings})
     write_captions(texts)
     succeed(encode_sentences.main, Path(), *OF_CAPTIONS, "--output", "kept.h5")

@@ -10,7 +10,7 @@ import torch
 from c4_cases import small
 from commands import fail, succeed
 from corpora import change_params, write_corpus
-from other_images import KEPT, NONE, new_picture, with_others
+from other_images import ROWS_ARE_KEPT, NO_ROW_IS_KEPT, new_picture, with_others
 from region_cases import world
 from tiny_inputs import write_params
 
@@ -36,7 +36,7 @@ def images(tmp_path: Path, monkeypatch) -> pd.DataFrame:
     """The images of a corpus in the current folder, boxes of a network in a file, phrases."""
     monkeypatch.chdir(tmp_path)
     table = world(Path("pictures"))
-    write_params(tmp_path, runtime=KEPT)
+    write_params(tmp_path, runtime=ROWS_ARE_KEPT)
     change_params(tmp_path, phrases={"proposals": OF_FILE, "features": OF_NETWORK})
     write_pyramid(seed=3)
     write_inputs(table)
@@ -80,9 +80,9 @@ def extract(name: str) -> str:
 def compared() -> str:
     """What a run with rows of an earlier one says, whose files must be those of a run without."""
     said = extract("kept")
-    change_params(Path(), runtime=NONE)
+    change_params(Path(), runtime=NO_ROW_IS_KEPT)
     extract("full")
-    change_params(Path(), runtime=KEPT)
+    change_params(Path(), runtime=ROWS_ARE_KEPT)
     for kind in ("", "_truth"):
         assert Path(f"kept{kind}.h5").read_bytes() == Path(f"full{kind}.h5").read_bytes()
     return said

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-KEPT = {"extraction": {"kept_gb": 1.0}}  # of `runtime`
-NONE = {"extraction": {"kept_gb": 0}}
+# Settings of `runtime`: rows of an earlier run may be used, or none are there.
+ROWS_ARE_KEPT = {"extraction": {"kept_gb": 1.0}}
+NO_ROW_IS_KEPT = {"extraction": {"kept_gb": 0}}
 
 
 def with_others(images: pd.DataFrame) -> pd.DataFrame:
