@@ -17,7 +17,7 @@ from click import Command
 from clone import ROOT
 from commands import fail, succeed
 from corpora import SHARDS, change_params, write_corpus
-from other_images import ROWS_ARE_KEPT, NO_ROW_IS_KEPT, with_others
+from other_images import NO_ROW_IS_KEPT, ROWS_ARE_KEPT, with_others
 from PIL import Image
 from region_cases import world
 from text_networks import write_text_network

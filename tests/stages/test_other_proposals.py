@@ -10,7 +10,7 @@ import torch
 from c4_cases import small
 from commands import fail, succeed
 from corpora import change_params, write_corpus
-from other_images import ROWS_ARE_KEPT, NO_ROW_IS_KEPT, new_picture, with_others
+from other_images import NO_ROW_IS_KEPT, ROWS_ARE_KEPT, new_picture, with_others
 from region_cases import world
 from tiny_inputs import write_params
 
