@@ -22,6 +22,7 @@ from ruamel.yaml import YAML
 
 from benchmarks.common import ROOT, Row, new_folder, size
 from pipeline.runtime.kernels import PORTABLE
+from pipeline.runtime.threads import WAITING
 
 # of each stage what is made smaller, by its key in params.yaml
 FEWER: dict[str, dict[str, Any]] = {
@@ -108,7 +109,7 @@ def seconds(clone: Path, command: list[str], own_waiting: bool = False) -> float
         own_waiting: load torch first, so that it reads nothing of ours but the kernels.
     """
     shutil.rmtree(clone / "data/.work", ignore_errors=True)
-    unset = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GOMP_SPINCOUNT")
+    unset = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", *WAITING)
     environment = {key: value for key, value in os.environ.items() if key not in unset}
     environment |= {"CI": "1", "PYTHONPATH": str(clone)} | PORTABLE
     words = [sys.executable, *command[1:]]

@@ -11,13 +11,13 @@ from pipeline.evaluation.criterion import (
     Criterion,
     Lines,
     log_sum_exp,
-    nearest_means,
     reduced,
     slow_log_softmax,
 )
 from pipeline.evaluation.scores import Rescored, Scores
 
 SINGLE_QUERY = True
+COUNT = np.uint16  # of the queries of a tile, which has fewer
 
 
 def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
@@ -32,16 +32,25 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
     Returns:
         The scores (N, M) to rank by, for each axis of queries.
     """
-    best = nearest_means(scores, 1)
+
+    def highest(tile: np.ndarray, items: int, rows: slice, columns: slice) -> Lines:
+        """The highest score of each query: (n,) or (m,)."""
+        return (tile.max(items),)
+
+    def higher(earlier: Lines, later: Lines) -> Lines:
+        return (np.maximum(earlier[0], later[0]),)
+
+    items_of = [1 - axis for axis in queries]
+    best = reduced(scores, items_of, highest, higher)
 
     def nearest(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> np.ndarray:
         """Whether an item is the nearest of a query, or one of its tied nearest: (n, m)."""
-        levels = best[0][rows, None] if axis == IMAGES else best[1][columns]
-        return np.equal(tile, levels)
+        levels = best[1 - axis][0]
+        return np.equal(tile, levels[rows, None] if axis == IMAGES else levels[columns])
 
     def query_counts(tile: np.ndarray, axis: int, rows: slice, columns: slice) -> Lines:
         """Of how many queries each item is the nearest: (n,) or (m,)."""
-        return (nearest(tile, axis, rows, columns).sum(axis),)
+        return (nearest(tile, axis, rows, columns).sum(axis, dtype=COUNT).astype(np.int64),)
 
     def added(earlier: Lines, later: Lines) -> Lines:
         return (earlier[0] + later[0],)
@@ -58,7 +67,7 @@ def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[S
     def any_of(earlier: Lines, later: Lines) -> Lines:
         return (np.logical_or(earlier[0], later[0]),)
 
-    active = reduced(scores, [1 - axis for axis in queries], reaches_hub, any_of)
+    active = reduced(scores, items_of, reaches_hub, any_of)
     sums = log_sum_exp(scores, queries, settings.beta)
     return [
         Rescored(scores, _Normalised(settings.beta, axis, active[1 - axis][0], -total))
@@ -99,6 +108,9 @@ class _Normalised:
     terms: np.ndarray
 
     def __call__(self, tile: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        result = tile * self.beta
         if self.queries == IMAGES:
-            return tile * self.beta + self.active[rows, None] * self.terms[columns]
-        return tile * self.beta + self.terms[rows, None] * self.active[columns]
+            np.add(result, self.terms[columns], out=result, where=self.active[rows, None])
+        else:
+            np.add(result, self.terms[rows, None], out=result, where=self.active[columns])
+        return result
