@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 from benchmarks.common import Row, new_folder, paired_ratio, size
 from pipeline.corpus.dataset import READERS
 from pipeline.corpus.dataset.source import Options
-from pipeline.corpus.params import CorpusConfig, ShapesConfig
+from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.process import uncollected
+from stages.params import load_params
 
 IMAGES = size(20_000, 20)
 EACH = 5
@@ -43,16 +44,6 @@ WORDS = (
     "children",
     "near",
 )
-
-SHAPES = {
-    "train": 6,
-    "val": 3,
-    "test": 3,
-    "image_size": 64,
-    "captions_per_image": 3,
-    "near_duplicates": 0.5,
-    "seed": 0,
-}  # which no layout here asks for
 
 _runs = count()  # images out of shards go to a new folder each time
 Captions = dict[str, list[str]]  # image to its captions
@@ -73,7 +64,7 @@ def rows() -> Iterator[Row]:
     options = Options(
         0,
         CorpusConfig(val_images=0.05, test_images=0.05),
-        ShapesConfig.model_validate(SHAPES),
+        load_params().shapes,  # which no layout here asks for
     )
     for layout in LAYOUTS:
         with new_folder() as folder:

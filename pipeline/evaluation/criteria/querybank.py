@@ -14,10 +14,10 @@ from pipeline.evaluation.criterion import (
     reduced,
     slow_log_softmax,
 )
+from pipeline.evaluation.ranks import COUNT
 from pipeline.evaluation.scores import Rescored, Scores
 
 SINGLE_QUERY = True
-COUNT = np.uint16  # of the queries of a tile, which has fewer
 
 
 def views(scores: Scores, queries: Sequence[int], settings: Criterion) -> list[Scores]:
