@@ -218,11 +218,12 @@ def _entries_in_json(path: Path) -> dict[str, list[str]]:
     return dict(entries)
 
 
-def _entries(path: Path, split: str) -> list[str]:
-    """The images of a split in a list of it or in a file of all splits."""
+def _entries(lists: Mapping[str, Path]) -> Mapping[str, list[str]]:
+    """The images of each split in the file of each, or in one file for all splits."""
+    path = next(iter(lists.values()))
     if path.suffix.lower() == ".json" or _NUMBERED.fullmatch(path.name):
-        return _entries_by_split(path)[split]
-    return read_text(path).split("\n")
+        return _entries_by_split(path)
+    return {split: read_text(own).split("\n") for split, own in lists.items()}
 
 
 def _stem(name: str) -> str:
@@ -250,8 +251,8 @@ def listed_splits(lists: Mapping[str, Path], names: Sequence[str]) -> dict[str, 
     stems = {_stem(name): name for name in names if counts[_stem(name)] == 1}
     splits: dict[str, str] = {}
     twice: list[str] = []
-    for split, path in lists.items():
-        for line in dict.fromkeys(_entries(path, split)):
+    for split, entries in _entries(lists).items():
+        for line in dict.fromkeys(entries):
             entry = line.strip()
             image = entry if entry in known else stems.get(_stem(entry), entry)
             if image in splits and splits[image] != split:

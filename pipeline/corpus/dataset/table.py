@@ -299,7 +299,7 @@ def _unquoted_cells(text: str, form: Form) -> pd.DataFrame | None:
             quoting=csv.QUOTE_NONE,
             low_memory=False,
         )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError):
+    except pd.errors.ParserError:
         return None
     if any(kind != "str" for kind in cells.dtypes):
         return None  # of numbers, whose digits must stay; `dtype=str` takes five times as long
