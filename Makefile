@@ -42,8 +42,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	vse embed-plots
 	touch $@
 
+# as `dvc repro`, two stages at a time
 repro: $(INSTALLED)
-	dvc repro
+	vse repro
 	@cat report/compare.md
 
 PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder

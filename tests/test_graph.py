@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from contextlib import chdir, contextmanager
 
 import nbformat
@@ -345,6 +346,43 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(clone, first, tmp_p
     for name in ("mine", "its"):
         for left in ("metrics/{}.json", "data/scores/{}.h5", "data/ranks/{}.h5"):
             (clone.folder / left.format(name)).unlink(missing_ok=True)  # dvc checkout may have
+    assert ran(clone.run("dvc", "repro")) == []
+    assert outputs(clone) == first[0]
+
+
+@pytest.mark.slow
+def test_stages_side_by_side_run_as_one_after_the_other(clone, first):
+    """`vse repro` and `dvc repro` after keys of three models: the same stages, the same bytes."""
+    settings = parse_settings(("two_branch.dim=16", "scan.dim=16", "vse.dim=16"))
+    programs = ([sys.executable, "-m", "vse_workbench", "repro"], ["dvc", "repro"])
+    results = []
+    for program in programs:
+        write_params(clone, settings)
+        said = clone.run(*program)
+        results.append((set(ran(re.sub("^.*: Running", "Running", said, flags=re.M))), lock(clone)))
+        results[-1] += (outputs(clone),)
+        shutil.rmtree(clone.folder / ".dvc/cache/runs")
+        clone.run("git", "checkout", ".")
+        clone.run("dvc", "checkout")
+    assert results[0] == results[1]
+    trained = stages_of(["two_branch", "scan", "vse"], *STAGES)
+    assert trained | LAST | {"record_attention@scan"} <= results[0][0]
+    assert ran(clone.run("dvc", "repro")) == []
+    assert outputs(clone) == first[0]
+
+
+@pytest.mark.slow
+def test_a_failure_side_by_side_is_said_once_and_loses_nothing(clone, first):
+    """One of two trainings fails: the other ends, nothing behind the failed one begins."""
+    write_params(clone, parse_settings(("two_branch.dim=16", "cca.dim=4")))
+    broken = (clone.folder / "models/cca.py").read_text().replace("def fit", "def fitted", 1)
+    with rewritten(clone, {"models/cca.py": broken}):
+        said = clone.run(sys.executable, "-m", "vse_workbench", "repro", check=False)
+    assert said.splitlines()[-2].startswith("error: stage train@cca failed, as said above")
+    assert "train@two_branch: Running stage 'train@two_branch':" in said
+    assert "Running stage 'score@cca'" not in said
+    clone.run("git", "checkout", ".")
+    clone.run("dvc", "checkout")
     assert ran(clone.run("dvc", "repro")) == []
     assert outputs(clone) == first[0]
 

@@ -24,22 +24,13 @@ from vse_workbench.claims.keeping import COLLAPSE, keep_run
 from vse_workbench.claims.ledger import Ledger, read_ledger
 from vse_workbench.claims.queue import Job, Plan, Planner, cost_text, lacking_jobs
 from vse_workbench.claims.results import Kept, Row, write_rows
+from vse_workbench.guard import guarded, own_path
 
 FOLDERS = WORK / "claims"
 JobLister = Callable[[Ledger, list[Plan], list[Row], Codes], list[Job]]  # queue, or again
 SHARED = threading.Lock()  # of the stages that are no item of a model
 SOURCES = ("dvc.yaml", "models", "pipeline", "stages")
 TAIL = 6  # lines of a failed run that are printed
-# Runs a command and ends with all that it started when this process, which holds its input, ends.
-GUARD = """
-import os, signal, subprocess, sys, threading
-def watch():
-    while os.read(0, 1):
-        pass
-    os.killpg(0, signal.SIGKILL)
-threading.Thread(target=watch, daemon=True).start()
-sys.exit(subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL))
-"""
 
 
 class Folder:
@@ -98,9 +89,7 @@ class Folder:
         return code, before + training
 
     def _repro(self, stages: Sequence[str]) -> tuple[int, float]:
-        # this Python first, which the commands of dvc.yaml call by its name
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        command = [sys.executable, "-c", GUARD, sys.executable, "-m", "dvc", "repro", *stages]
+        command = guarded(sys.executable, "-m", "dvc", "repro", *stages)
         with (
             open(self.log, "wb") as log,
             subprocess.Popen(
@@ -110,7 +99,7 @@ class Folder:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=os.environ | {"PATH": path},
+                env=os.environ | {"PATH": own_path()},
             ) as process,
         ):
             # not by the clock, which counts other runs: what dvc and its stages computed

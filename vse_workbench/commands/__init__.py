@@ -15,7 +15,14 @@ from click.shell_completion import CompletionItem
 from stages import HELP_OPTIONS  # stages fixes the kernels, before a command loads numpy
 
 FOLDER = Path(__file__).parent
-GROUPS = ("look", "compare", "bring in", "take out", "settings")  # in the order of `vse --help`
+GROUPS = (
+    "run",
+    "look",
+    "compare",
+    "bring in",
+    "take out",
+    "settings",
+)  # in the order of `vse --help`
 # First words that several commands share, with the help of `vse WORD --help`.
 FIRST_WORDS = {
     "claims": "Test what the papers claim: what lacks, run it, judge.",

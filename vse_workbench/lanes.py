@@ -1,0 +1,241 @@
+"""`dvc repro` with stages that need nothing of each other side by side.
+
+DVC runs one stage after the other, and most stages keep little more than one processor busy. Its
+locks allow more: a running stage locks the files that it reads and writes, and the repository only
+while DVC itself looks and stores. So several `dvc repro --single-item` run at the same time, each
+with stages whose inputs are ready.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from pipeline.runtime.errors import WorkbenchError, first_line
+from pipeline.runtime.process import say
+from vse_workbench.guard import guarded, own_path
+
+FIRST = "check_params"  # says which code every stage depends on
+BEGINS = re.compile(r"Running stage '(.+)':")
+Needs = dict[str, set[str]]  # of each stage the stages whose outputs it reads
+
+
+class Failed(WorkbenchError):
+    """A stage failed, and has said why."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(
+            f"stage {stage} failed, as said above; what was complete is kept",
+            f"mend it, then run the same command, or `dvc repro {stage}`",
+        )
+
+
+def stages_to_run(targets: Sequence[str]) -> Needs:
+    """The stages that may have to run: those of which something changed, and those behind them.
+
+    Args:
+        targets: stages, with all that they need; none for the whole graph.
+
+    Returns:
+        Of each the stages that it needs among them, in the order of dvc.yaml.
+
+    Raises:
+        WorkbenchError: DVC does not know a target, or cannot read the graph.
+    """
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+    from dvc.stage import PipelineStage
+
+    try:
+        with Repo() as repo:
+            graph = repo.index.graph
+            wanted = {stage for target in targets for stage in repo.stage.collect(target)}
+            changed = set(repo.status(targets=list(targets) or None, with_deps=bool(targets)))
+    except DvcException as error:
+        raise WorkbenchError(first_line(error)) from None
+    names = {
+        stage.addressing: [other.addressing for other in graph.successors(stage)]
+        for stage in graph
+        if isinstance(stage, PipelineStage)
+    }
+    chosen = with_needed([stage.addressing for stage in wanted], names) if targets else set(names)
+    to_run: Needs = {}
+    for name in in_order(names):
+        needed = {other for other in names[name] if other in to_run}
+        if name in chosen and (name in changed or needed):
+            to_run[name] = needed
+    return to_run
+
+
+def with_needed(wanted: Collection[str], names: Mapping[str, Collection[str]]) -> set[str]:
+    """Stages and all that they need, however far behind.
+
+    Args:
+        wanted: stages.
+        names: of every stage the ones that it needs.
+
+    Returns:
+        Those of `names` alone.
+    """
+    found: set[str] = set()
+    left = list(wanted)
+    while left:
+        name = left.pop()
+        if name in names and name not in found:
+            found.add(name)
+            left += names[name]
+    return found
+
+
+def in_order(names: Mapping[str, Collection[str]]) -> list[str]:
+    """All stages, each behind what it needs, otherwise in the order in which they are given."""
+    found: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        if name in names and name not in found:
+            for needed in sorted(names[name], key=list(names).index):
+                add(needed)
+            found[name] = None
+
+    for name in names:
+        add(name)
+    return list(found)
+
+
+def next_chain(needs: Needs, done: Collection[str], begun: Collection[str]) -> list[str]:
+    """Stages that one lane can run now, one after the other.
+
+    Args:
+        needs: of all stages to run, each behind what it needs.
+        done: stages that have run.
+        begun: those and the ones that other lanes are running.
+
+    Returns:
+        The ready stage that most others wait for, and behind it what becomes ready, as long as
+        that is one stage: where several become ready other lanes take some. [] if none is ready.
+    """
+    ready = _ready(needs, done, begun)
+    if not ready:
+        return []
+    chain = [max(ready, key=lambda name: len(_waiting_for(name, needs)))]  # of equal ones the first
+    while True:
+        new = set(_ready(needs, {*done, *chain}, {*begun, *chain})) - set(ready)
+        if len(new) != 1:
+            return chain
+        chain += new
+
+
+def _ready(needs: Needs, done: Collection[str], begun: Collection[str]) -> list[str]:
+    return [name for name in needs if name not in begun and needs[name] <= set(done)]
+
+
+def _waiting_for(name: str, needs: Needs) -> set[str]:
+    found = {name}
+    for other, needed in needs.items():  # each behind what it needs
+        if needed & found:
+            found.add(other)
+    return found - {name}
+
+
+def run_lanes(
+    needs: Needs,
+    lanes: int,
+    run: Callable[[list[str]], None],
+    interrupt: Callable[[], None] = lambda: None,
+) -> None:
+    """Run stages, each behind what it needs, several at a time.
+
+    Args:
+        needs: of all stages to run, each behind what it needs.
+        lanes: how many chains run at a time.
+        run: runs a chain; raises if a stage fails.
+        interrupt: ends the chains that run; called on Ctrl-C.
+
+    Raises:
+        Failed: of the first chain that failed, when the others that had begun have ended.
+    """
+    done: set[str] = set()
+    begun: set[str] = set()
+    running: dict[Future[None], list[str]] = {}
+    failed: BaseException | None = None
+    with ThreadPoolExecutor(lanes) as pool:
+        while True:
+            while failed is None and len(running) < lanes:
+                chain = next_chain(needs, done, begun)
+                if not chain:
+                    break
+                begun.update(chain)
+                running[pool.submit(run, chain)] = chain
+            if not running:
+                break
+            try:
+                ended = wait(running, return_when=FIRST_COMPLETED).done
+            except KeyboardInterrupt:
+                interrupt()
+                raise
+            for future in ended:
+                done.update(running.pop(future))
+                failed = failed or future.exception()
+    if failed is not None:
+        raise failed
+
+
+class Processes:
+    """`dvc repro` of chains, each in a session of its own, so that one signal reaches all of it."""
+
+    def __init__(self) -> None:
+        self.running: set[subprocess.Popen[str]] = set()
+        self.changed = threading.Lock()
+
+    def run(self, chain: list[str]) -> None:
+        """Run stages one after the other; what they print is printed behind the stage's name.
+
+        Args:
+            chain: stages whose inputs are ready, or made by those before them.
+
+        Raises:
+            Failed: a stage failed.
+        """
+        options = ("--wait-for-lock", "repro", "--single-item", *chain)
+        with subprocess.Popen(
+            guarded(sys.executable, "-m", "dvc", *options),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=os.environ | {"PATH": own_path()},
+            text=True,
+            errors="replace",
+        ) as process:
+            with self.changed:
+                self.running.add(process)
+            stage = chain[0]
+            assert process.stdout is not None
+            for line in process.stdout:
+                begins = BEGINS.match(line)
+                stage = begins[1] if begins else stage
+                if line.strip():
+                    say(f"{stage}: {line.rstrip()}")
+            process.wait()
+        with self.changed:
+            self.running.remove(process)
+        if process.returncode:
+            raise Failed(stage)
+
+    def interrupt(self) -> None:
+        """Pass Ctrl-C on to what runs, which then says where it stopped."""
+        with self.changed:
+            for process in self.running:
+                os.killpg(process.pid, signal.SIGINT)
+
+
+def run_dvc(*words: str) -> None:
+    """Run a command of DVC in this terminal; WorkbenchError if it fails, when it has said why."""
+    command = [sys.executable, "-m", "dvc", *words]
+    done = subprocess.run(command, env=os.environ | {"PATH": own_path()}, check=False)
+    if done.returncode:
+        raise WorkbenchError(f"`dvc {' '.join(words)}` failed, as said above")
