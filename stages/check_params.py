@@ -22,7 +22,8 @@ def main(output: Path) -> None:
     check_registries()
     params = load_params(models=None)
     stages = stage_lists(read_yaml(Path("dvc.yaml")))
-    check_keys(read_yaml(Path("params.yaml")), set().union(*stages.values()))
+    values = read_yaml(Path("params.yaml"))
+    check_keys(values, set().union(*stages.values()))
     named = dict(named_files(params))
     link_files(NAMED, named)
     write_lists(
@@ -31,6 +32,7 @@ def main(output: Path) -> None:
         params=params,
         stages=stages,
         named=named_digests(named, DIGESTS),
+        values=values,
     )
 
 

@@ -1,10 +1,11 @@
-"""The code of every stage: which files it may load under the present parameters, and what it reads
-from outside.
+"""The code of every stage: which files it may load under the present parameters, what it reads
+from outside, and settings that DVC would not see.
 
 `check_params` writes a list of files and their digests for each stage that dvc.yaml names one of,
 `train@vse` or `evaluate`. pipeline.runtime.code.check_loaded compares them when the stage ends.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -15,7 +16,9 @@ from models.registry import UNCALLED, model_file, model_names, module_of
 from pipeline.runtime.code import EMPTY, Sources, machinery_of
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import MORE
+from pipeline.runtime.recipes import leaves
 from pipeline.runtime.registry import relative
+from pipeline.runtime.text import Values
 from stages.common import CODE
 from stages.params import CommonParams
 from stages.registries import chosen_modules
@@ -23,6 +26,10 @@ from stages.registries import chosen_modules
 PICTURES = "record_attention"
 OF_MODELS = ("train", "score", PICTURES)  # programs that load the model of their item
 OF_PHRASES = ("train_phrases", "evaluate_phrases")  # and those that load a model of phrases
+# DVC's run cache finds an earlier run by everything but what has these names, wherever it stands:
+# they are those of its own notes of files (dvc.stage.cache). A setting of that name would bring
+# back the outputs of another value.
+UNSEEN = frozenset({"size", "nfiles"})
 
 
 def write_lists(
@@ -31,6 +38,7 @@ def write_lists(
     params: CommonParams,
     stages: Mapping[str, set[str]],
     named: Mapping[str, str],
+    values: Values,
 ) -> None:
     """Write the list of every stage.
 
@@ -40,10 +48,14 @@ def write_lists(
         params: The present parameters.
         stages: Keys of params.yaml that a stage reads, by the name of its list.
         named: Digest of the file that a key of params.yaml names, by the key.
+        values: The content of params.yaml.
     """
     sources = Sources(memory=memory)
+    unseen = {
+        key: json.dumps(value) for key, value in leaves(values) if UNSEEN & set(key.split("."))
+    }
     texts = {
-        name: code_list(sources, name, keys, params) + _files_read(keys, named)
+        name: code_list(sources, name, keys, params) + _lines_of(keys, {**named, **unseen})
         for name, keys in stages.items()
     }
     machinery_of(sources)  # every stage asks for it, and finds it in the memory
@@ -52,14 +64,14 @@ def write_lists(
         write_text(folder / name, text)
 
 
-def _files_read(keys: Collection[str], named: Mapping[str, str]) -> str:
-    """The lines of the files that a stage reads: those that its keys or keys below them name."""
+def _lines_of(keys: Collection[str], texts: Mapping[str, str]) -> str:
+    """A line for each key of `texts` that a stage reads, itself or a key above it."""
     lines = []
-    for key, digest in named.items():
+    for key, text in texts.items():
         parts = key.split(".")
         above = {".".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
         if above & set(keys):
-            lines.append(f"{key} {digest}\n")
+            lines.append(f"{key} {text}\n")
     return "".join(lines)
 
 

@@ -254,6 +254,15 @@ def test_outputs_travel_through_a_remote_and_weights_by_their_name(clone, first,
     clone.run("dvc", "remote", "remove", "--local", "store")
 
 
+def test_another_size_does_not_bring_back_the_features_of_the_first(clone, first):
+    """DVC's run cache finds an earlier run whatever the values of keys called `size` are."""
+    write_params(clone, parse_settings(("image_features.size=48",)))
+    assert ran(clone.run("dvc", "repro", "extract_image_features"))[-1] == "extract_image_features"
+    clone.run("git", "checkout", ".")
+    clone.run("dvc", "checkout")
+    assert ran(clone.run("dvc", "repro")) == []
+
+
 def test_wrong_values_and_wrong_code_fail_at_once_and_lose_nothing(clone, first):
     said = clone.run("dvc", "exp", "run", "-S", "loss=bogus", "-S", "+los=1", check=False)
     assert f"loss = 'bogus': allowed are {', '.join(LOSSES)}" in said

@@ -134,6 +134,36 @@ def test_without_shared_memory_the_outputs_are_the_same(
     assert apart(has_made_all, stage, folder)
 
 
+GROUPS = Path("/sys/fs/cgroup/cpu")  # of version 1 of control groups
+
+
+@pytest.fixture
+def half_a_processor() -> Iterator[Path]:
+    """A control group whose processes get half of one processor."""
+    folder = GROUPS / f"workbench_test_{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / "cpu.cfs_period_us").write_text("100000")
+        (folder / "cpu.cfs_quota_us").write_text("50000")
+    except OSError as error:
+        pytest.skip(f"no right to make a control group: {error}")
+    yield folder
+    folder.rmdir()
+
+
+@pytest.mark.parametrize("name", ["train@vse", "extract_image_features"])
+def test_under_a_quota_a_line_says_what_it_costs_and_the_outputs_are_the_same(
+    apart: Apart, tmp_path: Path, name: str, half_a_processor: Path
+) -> None:
+    """With one thread, half a processor is as one processor to the default of two threads."""
+    folder = tmp_path / "at"
+    stage = apart(prepare, name, folder)
+    done = in_name_space(f"echo $$ > {half_a_processor}/cgroup.procs", stage, folder)
+    assert done.code == 0, done.said
+    assert "this process may use 0.5 processors, runtime.threads is 1" in done.said
+    assert apart(has_made_all, stage, folder)
+
+
 @pytest.mark.skipif(not small_disks(), reason="no right to mount a file system")
 @pytest.mark.parametrize("name", ["check_params", "prepare_corpus", "train@vse", "evaluate@vse"])
 def test_a_read_only_repository_is_named(apart: Apart, tmp_path: Path, name: str) -> None:

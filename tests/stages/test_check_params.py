@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from commands import fail, succeed
 from corpora import ROOT, change_params
+from dvc_data.hashfile.meta import Meta
 
+from pipeline.runtime.recipes import leaves
 from pipeline.runtime.yaml_text import read_yaml
 from stages.check_params import main as check_params
+from stages.code import UNSEEN, stage_lists
 
 LISTS = "data/.checks/code"
 
@@ -65,6 +68,24 @@ def test_lists_change_with_the_content_of_the_files_that_their_stages_read(proje
     change_params(project, image_features__file__path=None, regions__path=None)
     assert lists(project) == plain
     assert named(project) == {}
+
+
+def test_a_value_that_the_run_cache_of_dvc_does_not_see_changes_the_lists_of_its_readers(project):
+    """DVC leaves out what is called `size` or `nfiles` when it looks for an earlier run."""
+    assert {Meta.PARAM_SIZE, Meta.PARAM_NFILES} == UNSEEN
+    plain = lists(project)
+    stages = stage_lists(read_yaml(project / "dvc.yaml"))
+    keys = [key for key, _ in leaves(read_yaml(project / "params.yaml"))]
+    hidden = [key for key in keys if UNSEEN & set(key.split("."))]
+    assert hidden == ["image_features.size", "regions.network.size"]
+    for key in hidden:
+        section = key.partition(".")[0]
+        readers = {name for name, read in stages.items() if section in read}
+        assert readers
+        change_params(project, **{key.replace(".", "__"): 96})
+        assert changed(plain, lists(project)) == readers
+        change_params(project, **{key.replace(".", "__"): 128})
+        assert lists(project) == plain
 
 
 @pytest.mark.parametrize(
