@@ -20,6 +20,16 @@ from pipeline.runtime.process import say
 from vse_workbench.guard import guarded, own_path
 
 FIRST = "check_params"  # says which code every stage depends on
+# How lines begin that each of DVC's commands says at its end, whatever it did.
+CLOSING = (
+    "Updating lock file",
+    "To track the changes with git",
+    "\tgit add",
+    "To enable auto staging",
+    "\tdvc config core.autostage",
+    "Use `dvc push`",
+    "Data and pipelines are up to date",
+)
 BEGINS = re.compile(r"Running stage '(.+)':")
 Needs = dict[str, set[str]]  # of each stage the stages whose outputs it reads
 
@@ -218,7 +228,7 @@ class Processes:
             for line in process.stdout:
                 begins = BEGINS.match(line)
                 stage = begins[1] if begins else stage
-                if line.strip():
+                if line.strip() and not line.startswith(CLOSING):
                     say(f"{stage}: {line.rstrip()}")
             process.wait()
         with self.changed:

@@ -1,8 +1,8 @@
 """Code that was changed and computes the same: rows of its states may stand in one pair.
 
-A run that is made again, with the same settings, data, seed and factor under other code, either
-gives every test query the rank that it had, or it does not. Where RERUNS_NEEDED runs of a list of
-code gave the same, and none another one, the two lists count as one.
+A run that is made again, with the same settings, data, seed and choice of the search under other
+code, either gives every test query the rank that it had, or it does not. Where RERUNS_NEEDED runs
+of a list of code gave the same, and none another one, the two lists count as one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from vse_workbench.claims.ledger import SEARCHED
+from vse_workbench.claims.ledger import SEARCH_SEEDS
 from vse_workbench.claims.ranks import read_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row, Run, State
 
@@ -32,7 +32,7 @@ def find_reruns(kept: Kept) -> list[Rerun]:
     """All runs that were made again, in the order of the table."""
     found: dict[Run, list[Row]] = {}
     for row in kept.rows:
-        if row.seed != SEARCHED:  # its ranks are not kept
+        if row.seed not in SEARCH_SEEDS:  # its ranks are not kept
             found.setdefault(row.run, []).append(row)
     pairs = [pair for rows in found.values() for pair in pairwise(rows)]
     return [Rerun(old, new, _is_same(kept, old, new)) for old, new in pairs]

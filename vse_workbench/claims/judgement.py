@@ -12,17 +12,16 @@ from pipeline.evaluation.seeds import OverSeeds, over_seeds, shared_deviation
 from pipeline.runtime.errors import listing
 from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns, key_of, keys_of
 from vse_workbench.claims.ledger import (
-    SEARCHED,
+    SEARCH_SEEDS,
     Claim,
     Ledger,
-    factors_of,
     is_tried,
+    judging_seeds,
     resolved_setting,
-    seeds_of,
     unmet_premises,
 )
 from vse_workbench.claims.ranks import FiguresAndRanks, chance_of, image_differences, read_ranks
-from vse_workbench.claims.results import COLLAPSED, Kept, Row, State
+from vse_workbench.claims.results import COLLAPSED, Kept, Row, State, searched
 from vse_workbench.claims.verdict import (
     MEASURED,
     NOT_COMPARABLE,
@@ -55,6 +54,7 @@ class Judgement:
     published: float | None = None  # the paper's difference, None without figures
     is_drawn: bool = False  # the dataset's images are drawn scenes
     used: tuple[Sequence[Row], Sequence[Row]] = ((), ())  # of first and second, of n seeds each
+    at_edge: Sequence[bool] = (False, False)  # the search of first and second ended at its edge
     levels: tuple[float, float] | None = None  # means over the seeds, of first and second
     has_share: bool = False  # the second level is clear of chance
     differences: list[float] = field(default_factory=list)  # of each of the n seeds
@@ -107,7 +107,7 @@ def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
         cell.family = len(judged)
         cell.word = verdict_word(effect.mean, effect.low, effect.high, p, region, interest)
         open_ones = open_sides(cell.word, effect.mean, region)
-        if any(_is_at_edge(ledger, cell.used[side][0]) for side in open_ones):
+        if any(cell.at_edge[side] for side in open_ones):
             cell.word = NOT_CONVERGED
     return cells
 
@@ -138,7 +138,7 @@ def _count_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> No
     notes: list[str] = []
     signs = ledger.signs(claim)
     sides = (claim.first, claim.second)
-    seeds = seeds_of(ledger, claim)
+    seeds = judging_seeds(ledger, claim, cell.dataset)
     for state in reversed(kept.states or [State("", frozenset())]):
         keys = keys_of(state, codes)
         here = [
@@ -155,8 +155,17 @@ def _count_runs(ledger: Ledger, cell: Judgement, kept: Kept, codes: Codes) -> No
         if len({row.corpus for row in (*first, *second)}) > 1:
             lacking.append("the sides have no corpus in common")
         if not lacking:
-            searches = [row for row in here if row.setting in sides and row.seed == SEARCHED]
+            searches = [row for row in here if row.setting in sides and row.seed in SEARCH_SEEDS]
             cell.used = first, second
+            cell.at_edge = [
+                searched(
+                    ledger,
+                    side,
+                    cell.dataset,
+                    [row for row in searches if row.setting == side],
+                ).is_at_edge
+                for side in sides
+            ]
             cell.minutes = sum(row.minutes for row in (*first, *second, *searches))
             newer = f"judged by code and settings of commit {state.commit}: of the newest "
             cell.notes = [newer + "; ".join(notes)] if notes else []
@@ -189,7 +198,7 @@ def _measure(ledger: Ledger, cell: Judgement, kept: Kept) -> None:
     untrained = _untrained_side(ledger, cell)
     cell.notes += [
         *_ending_notes([*collapsed, *early]),
-        *_edge_notes(ledger, used),
+        *_edge_notes(cell),
         *_setting_notes(ledger, cell),
     ]
     if early or len(collapsed) == len(used):
@@ -249,19 +258,13 @@ def _ending_notes(rows: Iterable[Row]) -> list[str]:
     return [f"{text}, seeds {listing(seeds, 20)}" for text, seeds in endings.items()]
 
 
-def _edge_notes(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
+def _edge_notes(cell: Judgement) -> list[str]:
     """Settings whose search chose the first or the last of its factors: others may be better."""
-    settings = {row.setting: row for row in rows}
     return [
-        f"{name}: its search ended at its edge, factor {row.factor:g}"
-        for name, row in settings.items()
-        if _is_at_edge(ledger, row)
+        f"{rows[0].setting}: its search ended at its edge, factor {rows[0].factor:g}"
+        for rows, is_at_edge in zip(cell.used, cell.at_edge, strict=True)
+        if is_at_edge
     ]
-
-
-def _is_at_edge(ledger: Ledger, row: Row) -> bool:
-    factors = sorted(factors_of(ledger, row.setting))
-    return len(factors) > 1 and row.factor in (factors[0], factors[-1])
 
 
 def _setting_notes(ledger: Ledger, cell: Judgement) -> list[str]:

@@ -25,7 +25,7 @@ from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.text import Values
-from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED
+from vse_workbench.claims.ledger import AS_IT_IS, FEATURES, FIGURES
 from vse_workbench.claims.queue import TRAINING, Job, Plan
 from vse_workbench.claims.ranks import KeptRanks, write_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row
@@ -77,11 +77,13 @@ def keep_run(
     if is_of_phrases:
         tables = sorted(_path_in(folder, plan.stage, "phrases").glob("*.parquet"))
         digests += map(sha256_file, tables)
+    point = job.point or AS_IT_IS
     row = Row(
         setting=plan.setting,
         dataset=plan.dataset,
         seed=job.seed,
-        factor=job.factor or 1.0,
+        factor=point.factor,
+        regularisation=point.regularisation,
         digest=plan.digest,
         corpus=fingerprint(tables=digests)[:12],
         code=plan.code,
@@ -95,7 +97,7 @@ def keep_run(
         outcome=COLLAPSED if at_chance else "",
         figures=figures,
     )
-    if job.seed != SEARCHED and not has_collapsed:
+    if not job.is_of_search and not has_collapsed:
         criterion = "naive" if plan.criterion == FEATURES else plan.criterion
         write_ranks(kept.ranks / row.ranks, _read_ranks_of_run(folder, plan, criterion))
     return row

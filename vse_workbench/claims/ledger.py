@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -31,19 +31,62 @@ FEATURES = "features"  # as a criterion: figures of what a model is given
 FIGURES = (*(".".join(column.keys) for column in COLUMNS), *BESIDE, *PHRASE_FIGURES)
 SIGNED = (*FIGURES, *(f"-{figure}" for figure in FIGURES))
 ALL = "all"  # in place of the name of a setting
-SEARCHED = 0  # the seed of the search, which counts in no verdict
+SEARCH_SEEDS = (
+    0,
+    901,
+    902,
+)  # of searches, which use the first of them or all; none counts in a verdict
 
 Premises = dict[str, int | str]  # a number: at least so many; a word: the same
 Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 
+class Point(NamedTuple):
+    """What a search has changed of a setting."""
+
+    factor: float = 1.0  # of the keys of the search
+    regularisation: int = 0  # the number of a value of its regularisation, 0: the setting's own
+
+
+AS_IT_IS = Point()
+
+
+class Regularisation(Section):
+    """A key, and the values that it has besides the setting's own."""
+
+    key: Name
+    values: Annotated[list[Figure], Field(min_length=1)]
+
+
+class Search(Section):
+    """What every setting is given on validation, with SEARCH_SEEDS, before its seeds: first the
+    factor, with the setting's own regularisation, then the regularisation with that factor.
+
+    seeds: how many of SEARCH_SEEDS; the mean of their validation decides.
+    factors: all that may be tried.
+    first: those that are tried in any case, none: all. The search goes on while the best factor is
+        the first or the last of the tried ones and `factors` has a next one.
+    keys: by model what is multiplied; a model without any has no search.
+    regularisation: by model.
+    """
+
+    factors: Annotated[list[Positive], Field(min_length=1)]
+    keys: dict[str, list[Name]]
+    seeds: Annotated[int, Field(ge=1, le=len(SEARCH_SEEDS))] = 1
+    first: list[Positive] = Field(default_factory=list)
+    regularisation: dict[str, Regularisation] = Field(default_factory=dict)
+
+
 class Dataset(Section):
-    """Where claims are tried: a recipe laid over the defaults, `set` over that."""
+    """Where claims are tried: a recipe laid over the defaults, `set` over that. `seeds` and
+    `search` are those of the file where it has none of its own."""
 
     title: Name
     drawn: bool = False  # scenes that a program drew, not photographs
     has: Premises = Field(default_factory=dict)
     recipe: Name | None = None
+    seeds: list[Count] = Field(default_factory=list)
+    search: Search | None = None
     set: Values = Field(default_factory=dict)  # by dotted key
     # by setting or `all`, over its; its own win
     over: dict[str, Values] = Field(default_factory=dict)
@@ -96,13 +139,6 @@ class Claim(Section):
         return (0.0, math.inf) if self.at_most is None else (-math.inf, self.at_most)
 
 
-class Search(Section):
-    """What every setting is given on validation, with the seed SEARCHED, before its seeds."""
-
-    factors: list[Positive]
-    keys: dict[str, list[Name]]  # by model: what is multiplied; a model without any has no search
-
-
 class Ledger(Section):
     """The whole file. measures: name -> figures that are added up, `-` before those taken away;
     seeds: those of every setting, fixed before the first run; caveats: what limits all of it."""
@@ -150,44 +186,56 @@ def resolved_setting(ledger: Ledger, name: str) -> Setting:
         name: of the setting.
 
     Returns:
-        A setting without a base, with a model, a criterion and seeds.
+        A setting without a base, with a model and a criterion.
     """
     setting = ledger.settings[name]
-    base = resolved_setting(ledger, setting.base) if setting.base else Setting(seeds=ledger.seeds)
+    base = resolved_setting(ledger, setting.base) if setting.base else Setting()
     fields = {key: getattr(setting, key) for key in setting.model_fields_set - {"base"}}
     fields |= {"set": base.set | setting.set, "has": base.has | setting.has}
     return base.model_copy(update=fields)
 
 
-def seeds_of(ledger: Ledger, claim: Claim) -> list[int]:
+def seeds_of(ledger: Ledger, setting: str, dataset: str) -> list[int]:
+    """The seeds of a setting on a dataset, fixed before its first run.
+
+    Args:
+        ledger: the claims.
+        setting: its name.
+        dataset: on which it runs.
+
+    Returns:
+        Its own, else the dataset's, else those of the file.
+    """
+    own = resolved_setting(ledger, setting).seeds
+    return own or ledger.datasets[dataset].seeds or ledger.seeds
+
+
+def judging_seeds(ledger: Ledger, claim: Claim, dataset: str) -> list[int]:
     """The seeds that judge a claim: those of both its settings.
 
     Args:
         ledger: the claims.
         claim: one of them.
+        dataset: on which it is tried.
 
     Returns:
         In the order of the first setting.
     """
-    first, second = (resolved_setting(ledger, side).seeds for side in (claim.first, claim.second))
+    first, second = (seeds_of(ledger, side, dataset) for side in (claim.first, claim.second))
     return [seed for seed in first if seed in second]
 
 
-def factors_of(ledger: Ledger, name: str) -> list[float]:
-    """What the keys of a setting's search are multiplied by.
+def search_on(ledger: Ledger, dataset: str) -> Search:
+    """The search of settings on a dataset.
 
     Args:
         ledger: the claims.
-        name: of the setting.
+        dataset: where they run.
 
     Returns:
-        The factors; [1.0] for a setting without a search.
+        The dataset's own, else that of the file.
     """
-    return (
-        ledger.search.factors
-        if resolved_setting(ledger, name).model in ledger.search.keys
-        else [1.0]
-    )
+    return ledger.datasets[dataset].search or ledger.search
 
 
 def unmet_premises(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
@@ -235,10 +283,10 @@ def setting_params(
     dataset: str,
     defaults: Values,
     recipes: Path,
-    factor: float = 1.0,
+    point: Point = AS_IT_IS,
 ) -> Values:
     """The params.yaml of a setting: defaults, the dataset's recipe and values, the setting's, the
-    dataset's `over`, the factor of the search.
+    dataset's `over`, what the search has changed.
 
     Args:
         ledger: the claims.
@@ -246,7 +294,7 @@ def setting_params(
         dataset: on which it runs.
         defaults: values of every key.
         recipes: the folder of the recipes.
-        factor: of the search; 1: the setting as it is.
+        point: of the search; by default the setting as it is.
 
     Returns:
         Nested values of every key.
@@ -263,8 +311,12 @@ def setting_params(
     for values in (where.set, setting.set, where.over.get(ALL, {}), where.over.get(name, {})):
         for key, value in values.items():
             _set_key(params, key, value, context)
-    for key in ledger.search.keys.get(setting.model, []) if factor != 1 else ():
-        _set_key(params, key, float(f"{dict(leaves(params))[key] * factor:.6g}"), context)
+    search = search_on(ledger, dataset)
+    for key in search.keys.get(setting.model, []) if point.factor != 1 else ():
+        _set_key(params, key, float(f"{dict(leaves(params))[key] * point.factor:.6g}"), context)
+    if point.regularisation:
+        own = search.regularisation[setting.model]
+        _set_key(params, own.key, own.values[point.regularisation - 1], context)
     return params
 
 
@@ -305,10 +357,17 @@ def _reference_problems(ledger: Ledger) -> Iterator[str]:
 def _claim_problems(ledger: Ledger) -> Iterator[str]:
     """What is wrong with claims whose settings, measures and datasets are there."""
     for name, claim in ledger.claims.items():
-        seeds = seeds_of(ledger, claim)
-        if len(seeds) < 2:
-            alone = listing(seeds) or "none"
-            yield f"claims.{name}: seed {alone} alone is of both settings; an interval needs two"
+        for dataset in claim.datasets:
+            if not is_tried(ledger, claim, dataset):
+                continue
+            seeds = judging_seeds(ledger, claim, dataset)
+            if len(seeds) < 2:
+                alone = listing(seeds) or "none"
+                text = f"seed {alone} alone is of both settings; an interval needs two"
+                yield f"claims.{name} on {dataset}: {text}"
+            if set(seeds) & set(SEARCH_SEEDS):
+                spent = listing(sorted(set(seeds) & set(SEARCH_SEEDS)))
+                yield f"claims.{name} on {dataset}: seed {spent} is of searches, take another one"
         sizes = [key for key in ("at_least", "within", "at_most") if getattr(claim, key)]
         if len(sizes) > 1:
             yield f"claims.{name}: {listing(sizes)}: one of them at most"

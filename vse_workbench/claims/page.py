@@ -15,7 +15,7 @@ from pipeline.evaluation.truth import DIRECTIONS
 from pipeline.runtime.errors import counted
 from vse_workbench.claims.carrying import RERUNS_NEEDED, Rerun, equal_codes, find_reruns
 from vse_workbench.claims.judgement import CLEAR, DRAWN, Judgement
-from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger
+from vse_workbench.claims.ledger import SEARCH_SEEDS, Claim, Ledger
 from vse_workbench.claims.results import Kept, Row
 from vse_workbench.claims.verdict import MEASURED, PREMISE, WITHDRAWN, WORDS
 
@@ -70,7 +70,7 @@ def claims_page(ledger: Ledger, cells: Sequence[Judgement], kept: Kept, chart: s
         numbers=partial(_shown_numbers, ledger),
         in_paper=partial(_published_text, ledger),
         runs=runs | {"all": list(rows)},
-        searched=SEARCHED,
+        searched=SEARCH_SEEDS,
         ledger=ledger,
         notes=[cell for cell in cells if cell.found and cell.notes],
         settings=_level_rows(cells),

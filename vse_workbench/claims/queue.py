@@ -20,15 +20,18 @@ from stages.common import CODE
 from stages.params import default_values, find_problems, whole_type, with_defaults
 from vse_workbench.claims.carrying import RERUNS_NEEDED, Codes, key_of
 from vse_workbench.claims.ledger import (
-    SEARCHED,
+    AS_IT_IS,
+    SEARCH_SEEDS,
     Claim,
     Ledger,
-    factors_of,
+    Point,
     is_tried,
     resolved_setting,
+    search_on,
+    seeds_of,
     setting_params,
 )
-from vse_workbench.claims.results import Row, Run, chosen_factor
+from vse_workbench.claims.results import Row, Run, searched, shown_point
 
 RECIPES = Path("recipes")
 CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
@@ -46,7 +49,7 @@ WITHOUT_EFFECT = (
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How a setting on a dataset is run today, with factor 1 and any seed."""
+    """How a setting on a dataset is run today, as its search finds it and with any seed."""
 
     setting: str
     dataset: str
@@ -84,18 +87,18 @@ class Planner:
         )
         return [self.plan(setting, dataset) for setting, dataset in dict.fromkeys(compared)]
 
-    def params(self, setting: str, dataset: str, factor: float = 1.0) -> Values:
+    def params(self, setting: str, dataset: str, point: Point = AS_IT_IS) -> Values:
         """The params.yaml of a setting.
 
         Args:
             setting: its name.
             dataset: on which it runs.
-            factor: of its search; 1: the setting as it is.
+            point: of its search; by default the setting as it is.
 
         Returns:
             Nested values of every key.
         """
-        return setting_params(self.ledger, setting, dataset, self.defaults, RECIPES, factor)
+        return setting_params(self.ledger, setting, dataset, self.defaults, RECIPES, point)
 
     def _plan(self, setting: str, dataset: str) -> Plan:
         """The plan of a setting; the data need not be there."""
@@ -152,14 +155,18 @@ class Job:
 
     plan: Plan
     seed: int
-    factor: float | None  # None: the search must choose it first
+    point: Point | None  # None: the search must choose it first
     minutes: float | None  # of a processor, as kept runs took; None: not known
 
     @property
     def name(self) -> str:
-        what = f"seed {self.seed}" if self.seed != SEARCHED else "search"
-        factor = "" if self.factor is None else f", factor {self.factor:g}"
-        return f"{self.plan.setting} on {self.plan.dataset}, {what}{factor}"
+        what = "search, " if self.is_of_search else ""
+        point = "" if self.point is None else f", {shown_point(self.point)}"
+        return f"{self.plan.setting} on {self.plan.dataset}, {what}seed {self.seed}{point}"
+
+    @property
+    def is_of_search(self) -> bool:
+        return self.seed in SEARCH_SEEDS
 
 
 def without_data(params: Values) -> Values:
@@ -199,18 +206,18 @@ def lacking_jobs(
         here = (plan.setting, plan.dataset)
         key = f"{plan.digest}.{codes.get(plan.code, plan.code)}"
         matching = [row for row in rows if row.place[:2] == here and key_of(row, codes) == key]
-        kept = {(row.seed, row.factor) for row in matching}
-        factors = factors_of(ledger, plan.setting)
+        kept = {(row.seed, row.point) for row in matching}
         minutes = _expected_minutes(ledger, plan, rows)
-        seeds = resolved_setting(ledger, plan.setting).seeds
-        chosen = chosen_factor(factors, matching)
-        runs: list[tuple[int, float | None]] = [(seed, chosen) for seed in seeds]
-        if len(factors) > 1:
-            runs += [(SEARCHED, factor) for factor in factors]
-        jobs += [
-            Job(plan, seed, factor, minutes) for seed, factor in runs if (seed, factor) not in kept
+        search = searched(ledger, plan.setting, plan.dataset, matching)
+        seeds = SEARCH_SEEDS[: search_on(ledger, plan.dataset).seeds]
+        runs: list[tuple[int, Point | None]] = [
+            (seed, point) for point in search.lacking for seed in seeds
         ]
-    return sorted(jobs, key=lambda job: job.seed != SEARCHED)
+        runs += [(seed, search.chosen) for seed in seeds_of(ledger, plan.setting, plan.dataset)]
+        jobs += [
+            Job(plan, seed, point, minutes) for seed, point in runs if (seed, point) not in kept
+        ]
+    return sorted(jobs, key=lambda job: not job.is_of_search)
 
 
 def carrying_jobs(
@@ -232,13 +239,13 @@ def carrying_jobs(
     jobs: dict[tuple[str, str], dict[Run, Job]] = {}
     made = {row.run: row.code for row in rows}  # by the code that made it last
     for plan in plans:
-        seeds = resolved_setting(ledger, plan.setting).seeds
+        seeds = seeds_of(ledger, plan.setting, plan.dataset)
         for row in rows:
             older = codes.get(row.code, row.code)
             is_of_plan = row.place[:2] == (plan.setting, plan.dataset) and row.seed in seeds
             is_older = row.digest == plan.digest and plan.code not in (older, row.code)
-            if is_of_plan and is_older and row.seed != SEARCHED:
-                job = Job(plan, row.seed, row.factor, row.minutes)
+            if is_of_plan and is_older:
+                job = Job(plan, row.seed, row.point, row.minutes)
                 jobs.setdefault((older, plan.code), {})[row.run] = job
     lacking: list[Job] = []
     for (_, code), own in jobs.items():

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from statistics import fmean
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -16,20 +17,22 @@ from pipeline.runtime.section import Positive
 from pipeline.runtime.text import read_text
 from vse_workbench.claims.ledger import (
     FIGURES,
-    SEARCHED,
+    SEARCH_SEEDS,
     Claim,
     Figure,
     Ledger,
-    factors_of,
+    Point,
     read_ledger,
     resolved_setting,
+    search_on,
+    seeds_of,
 )
 
 COLLAPSED = "collapsed"  # outcome of a run whose scores are at chance level
 LAST = 0.9  # a best epoch after this share of the cap: the training was not at its end
 
 
-Run = tuple[str, str, int, float, str, str]
+Run = tuple[str, str, int, Point, str, str]
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Row:
     dataset: str
     seed: int
     factor: Positive  # of the search: what its keys were multiplied by
+    regularisation: int  # of the search: the number of its value, 0: the setting's own
     digest: str  # of all values of params.yaml that its stages read, but seed and factor
     corpus: str  # of the tables that it was scored on
     code: str  # of the lists of code of its stages
@@ -59,14 +63,19 @@ class Row:
         return f"{self.digest}.{self.code}"
 
     @property
-    def run(self) -> Run:
-        """What identifies it whatever the code was."""
-        return self.setting, self.dataset, self.seed, self.factor, self.digest, self.corpus
+    def point(self) -> Point:
+        """What its search has changed."""
+        return Point(self.factor, self.regularisation)
 
     @property
-    def place(self) -> tuple[str, str, int, float, str, str]:
+    def run(self) -> Run:
+        """What identifies it whatever the code was."""
+        return self.setting, self.dataset, self.seed, self.point, self.digest, self.corpus
+
+    @property
+    def place(self) -> Run:
         """What identifies it."""
-        return self.setting, self.dataset, self.seed, self.factor, self.key, self.corpus
+        return self.setting, self.dataset, self.seed, self.point, self.key, self.corpus
 
     @property
     def name(self) -> str:
@@ -75,7 +84,9 @@ class Row:
     @property
     def ranks(self) -> str:
         """The name of the file with the ranks of its queries."""
-        suffix = fingerprint(place=self.place)[:8]
+        place = (self.setting, self.dataset, self.seed, self.factor, self.key, self.corpus)
+        own = (self.regularisation,) if self.regularisation else ()
+        suffix = fingerprint(place=(*place, *own))[:8]
         return f"{self.setting}.{self.dataset}.{self.seed}.{suffix}.npz"
 
     @property
@@ -109,22 +120,74 @@ class Kept:
 KEYS = tuple(field.name for field in fields(Row))[:-1]
 
 
-def chosen_factor(factors: Sequence[float], rows: Iterable[Row]) -> float | None:
-    """The factor with the best validation, of equal ones the nearest to 1.
+@dataclass(frozen=True)
+class Searched:
+    """How far the search of a setting has come.
+
+    lacking: what is to be run next, none where it is complete; chosen: None before that;
+    is_at_edge: the chosen factor is the smallest or the largest that was tried.
+    """
+
+    lacking: list[Point]
+    chosen: Point | None
+    is_at_edge: bool = False
+
+
+def searched(ledger: Ledger, setting: str, dataset: str, rows: Iterable[Row]) -> Searched:
+    """What a search has found: the factor with the best mean validation over its seeds, of equal
+    ones the nearest to 1, and with it the best regularisation.
 
     Args:
-        factors: of the search.
-        rows: runs of one setting; those with the seed of the search count.
+        ledger: the claims.
+        setting: its name.
+        dataset: on which it runs.
+        rows: runs of the setting there; those with seeds of the search count.
 
     Returns:
-        The factor; None while some are lacking.
+        What is lacking, or the choice.
     """
-    if len(factors) == 1:
-        return factors[0]
-    rsums = {row.factor: row.val_rsum for row in rows if row.seed == SEARCHED}
-    if not rsums.keys() >= set(factors):
-        return None
-    return max(factors, key=lambda factor: (rsums[factor], -abs(math.log(factor))))
+    search = search_on(ledger, dataset)
+    model = resolved_setting(ledger, setting).model
+    if model not in search.keys:
+        return Searched([], Point())
+    means = _validation_means(rows, SEARCH_SEEDS[: search.seeds])
+    tried = sorted(search.first or search.factors)
+    best = Point()
+    is_open = True
+    while is_open:
+        points = [Point(factor) for factor in tried]
+        lacking = [point for point in points if point not in means]
+        if lacking:
+            return Searched(lacking, None)
+        best = max(points, key=lambda point: (means[point], -abs(math.log(point.factor))))
+        beyond = _beyond(best.factor, tried, search.factors)
+        tried = sorted({*tried, *beyond})
+        is_open = bool(beyond)
+    values = search.regularisation[model].values if model in search.regularisation else []
+    points = [best._replace(regularisation=number) for number in range(len(values) + 1)]
+    lacking = [point for point in points if point not in means]
+    if lacking:
+        return Searched(lacking, None)
+    chosen = max(points, key=lambda point: (means[point], -point.regularisation))
+    return Searched([], chosen, len(tried) > 1 and best.factor in (tried[0], tried[-1]))
+
+
+def _validation_means(rows: Iterable[Row], seeds: Sequence[int]) -> dict[Point, float]:
+    """By what was tried with all seeds of a search."""
+    found: dict[Point, dict[int, float]] = {}
+    for row in rows:
+        if row.seed in seeds:
+            found.setdefault(row.point, {})[row.seed] = row.val_rsum
+    return {point: fmean(own.values()) for point, own in found.items() if len(own) == len(seeds)}
+
+
+def _beyond(best: float, tried: Sequence[float], allowed: Iterable[float]) -> list[float]:
+    """The next factor outside of those that were tried, where the best is at their edge; of one
+    factor the next on both sides."""
+    below = [factor for factor in allowed if factor < tried[0]]
+    above = [factor for factor in allowed if factor > tried[-1]]
+    found = [max(below)] if below and best == tried[0] else []
+    return [*found, min(above)] if above and best == tried[-1] else found
 
 
 def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
@@ -143,9 +206,11 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
     for row in rows:
         is_again = row.run in before
         before.add(row.run)
-        if row.setting not in ledger.settings or row.seed == SEARCHED:
+        if row.setting not in ledger.settings or row.dataset not in ledger.datasets:
             continue
-        seeds = resolved_setting(ledger, row.setting).seeds
+        if row.seed in SEARCH_SEEDS:
+            continue
+        seeds = seeds_of(ledger, row.setting, row.dataset)
         if row.seed in ledger.former_seeds and row.seed not in seeds:
             continue
         if row.seed not in seeds:
@@ -156,13 +221,19 @@ def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
         if is_again:
             continue
         alike = [r for r in rows if r.place[:2] == row.place[:2] and r.key == row.key]
-        factor = chosen_factor(factors_of(ledger, row.setting), alike)
-        if factor != row.factor:
-            chosen = "is not complete" if factor is None else f"has chosen {factor:g}"
+        chosen = searched(ledger, row.setting, row.dataset, alike).chosen
+        if chosen != row.point:
+            found = "is not complete" if chosen is None else f"has chosen {shown_point(chosen)}"
             raise WorkbenchError(
-                f"{row.name}: run with factor {row.factor:g}; its search {chosen}",
+                f"{row.name}: run with {shown_point(row.point)}; its search {found}",
                 "remove its line",
             )
+
+
+def shown_point(point: Point) -> str:
+    """What a search has changed, as text."""
+    regularisation = f", regularisation {point.regularisation}" if point.regularisation else ""
+    return f"factor {point.factor:g}{regularisation}"
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -219,8 +290,10 @@ def read_rows(path: Path) -> list[Row]:
         raise WorkbenchError(f"{path}, line {line}: {column}: {text}") from None
     for identity, count in Counter(row.place for row in rows).items():
         if count > 1:
-            text = "{}: two lines of {} on {}, seed {}, factor {:g}, with the same code and corpus"
-            raise WorkbenchError(text.format(path, *identity), "keep one of them")
+            setting, dataset, seed, point, *_ = identity
+            what = f"{setting} on {dataset}, seed {seed}, {shown_point(point)}"
+            text = f"{path}: two lines of {what}, with the same code and corpus"
+            raise WorkbenchError(text, "keep one of them")
     return rows
 
 

@@ -21,7 +21,7 @@ from pipeline.runtime.yaml_text import read_yaml
 from stages.common import WORK
 from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns
 from vse_workbench.claims.keeping import COLLAPSE, keep_run
-from vse_workbench.claims.ledger import Ledger, read_ledger
+from vse_workbench.claims.ledger import AS_IT_IS, Ledger, read_ledger
 from vse_workbench.claims.queue import Job, Plan, Planner, cost_text, lacking_jobs
 from vse_workbench.claims.results import Kept, Row, write_rows
 from vse_workbench.guard import guarded, own_path
@@ -142,7 +142,7 @@ class Runs:
         while True:
             with self.changed:
                 jobs = [job for job in self.lacking() if job.name not in self.running]
-                ready = [job for job in jobs if job.factor is not None]
+                ready = [job for job in jobs if job.point is not None]
                 if jobs and self.running and not ready:  # their search runs in another folder
                     self.changed.wait()
                     continue
@@ -177,7 +177,7 @@ class Runs:
             WorkbenchError: it failed, or was started with other code or settings than today's.
         """
         plan = job.plan
-        params = self.planner.params(plan.setting, plan.dataset, job.factor or 1.0)
+        params = self.planner.params(plan.setting, plan.dataset, job.point or AS_IT_IS)
         runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1, "processes": 1}
         code, minutes = folder.run(job, params | {"seed": job.seed, "runtime": runtime})
         log = folder.log.read_text(encoding="utf-8", errors="replace")

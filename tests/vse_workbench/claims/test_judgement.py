@@ -110,7 +110,7 @@ def test_added_seeds_and_another_search_are_refused_by_name():
         row("searched", 0, factor=f, val_rsum=v) for f, v in ((0.5, 9.0), (1.0, 9.0), (3.0, 9.0))
     ]
     check_rows(ledger(), [*search, row("searched", 1)])  # of equal ones the nearest to 1
-    with pytest.raises(WorkbenchError, match="factor 3; its search has chosen 1"):
+    with pytest.raises(WorkbenchError, match="factor 3; its search has chosen factor 1"):
         check_rows(ledger(), [*search, row("searched", 1, factor=3.0)])
     with pytest.raises(
         WorkbenchError, match="seed 1: run with factor 1; its search is not complete"
@@ -168,8 +168,13 @@ def test_a_losing_side_at_the_edge_of_its_search_decides_nothing(tmp_path):
     values = content(first="wide", second="searched")
     values["search"]["keys"]["vse"] = ["vse.lr"]
 
+    def search(setting, best):
+        factors = (0.5, 1.0, 3.0)
+        return [row(setting, 0, factor=f, val_rsum=float(f == best)) for f in factors]
+
     def word(wide, searched):
-        rows = [replace(one, factor=wide) for one in WIDE]
+        rows = [*search("wide", wide), *search("searched", searched)]
+        rows += [replace(one, factor=wide) for one in WIDE]
         rows += [row("searched", seed, 50.0, 50.0, factor=searched) for seed in SEEDS]
         (made,) = judge_claims(Ledger.model_validate(values), kept(tmp_path, rows))
         return made.word

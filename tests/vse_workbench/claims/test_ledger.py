@@ -8,6 +8,8 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import leaves
 from vse_workbench.claims.ledger import (
     Ledger,
+    Point,
+    judging_seeds,
     read_ledger,
     resolved_setting,
     seeds_of,
@@ -49,7 +51,17 @@ def test_a_file_is_read_and_settings_take_what_their_bases_have(tmp_path):
     setting = resolved_setting(found, "csls")
     assert (setting.model, setting.criterion) == ("vse", "csls")
     assert setting.set == {"vse.dim": 16}
-    assert (resolved_setting(found, "wide").criterion, setting.seeds) == ("naive", [1, 2, 3])
+    assert resolved_setting(found, "wide").criterion == "naive"
+
+
+def test_seeds_are_those_of_the_setting_else_of_the_dataset_else_of_the_file():
+    values = content()
+    values["settings"]["slow"] = {"base": "narrow", "seeds": [4, 5]}
+    values["datasets"]["moon"] = {"title": "the moon", "seeds": [11, 12]}
+    found = Ledger.model_validate(values)
+    assert seeds_of(found, "narrow", "world") == [1, 2, 3]
+    assert seeds_of(found, "narrow", "moon") == [11, 12]
+    assert seeds_of(found, "slow", "moon") == [4, 5]
 
 
 def test_params_are_the_defaults_the_recipe_the_dataset_and_the_setting_in_this_order(recipes):
@@ -84,16 +96,29 @@ def test_a_dataset_has_a_recipe_and_values_that_win_over_those_of_settings(recip
 def test_a_factor_multiplies_the_keys_of_the_search_of_a_model(recipes):
     claims = with_settings({"fast": {"model": "two_branch", "set": {"two_branch.lr": 0.001}}})
     defaults = DEFAULTS | {"two_branch": {"lr": 0.1}}
-    found = setting_params(claims, "fast", "world", defaults, recipes, 0.3)
+    found = setting_params(claims, "fast", "world", defaults, recipes, Point(0.3))
     assert found["two_branch"] == {"lr": 0.0003}
-    assert setting_params(claims, "narrow", "world", defaults, recipes, 0.3)["vse"]["dim"] == 8
+    found = setting_params(claims, "narrow", "world", defaults, recipes, Point(0.3))
+    assert found["vse"]["dim"] == 8
+
+
+def test_a_regularisation_of_the_search_takes_the_place_of_the_settings_own(recipes):
+    values = content()
+    values["search"]["regularisation"] = {"two_branch": {"key": "two_branch.drop", "values": [0.7]}}
+    values["settings"]["fast"] = {"model": "two_branch", "set": {"two_branch.lr": 0.1}}
+    defaults = DEFAULTS | {"two_branch": {"lr": 1.0, "drop": 0.5}}
+    claims = Ledger.model_validate(values)
+    for number, drop in enumerate((0.5, 0.7)):
+        point = Point(3.0, number)
+        found = setting_params(claims, "fast", "world", defaults, recipes, point)
+        assert found["two_branch"] == {"lr": 0.3, "drop": drop}
 
 
 def test_a_claim_is_judged_by_the_seeds_of_both_its_settings():
     claims = with_settings({"slow": {"base": "narrow", "seeds": [1, 3]}})
     claim = claims.claims["wider"]
-    assert seeds_of(claims, claim) == [1, 2, 3]
-    assert seeds_of(claims, claim.model_copy(update={"second": "slow"})) == [1, 3]
+    assert judging_seeds(claims, claim, "world") == [1, 2, 3]
+    assert judging_seeds(claims, claim.model_copy(update={"second": "slow"}), "world") == [1, 3]
 
 
 @pytest.mark.parametrize("key", ["vse.width", "vse.phases.2.epochs", "loss.k", "vse.phases.x", "a"])
@@ -126,8 +151,20 @@ def test_leaves_go_into_lists_of_mappings_alone():
             {"published": {"on": "x", "first": [float("nan"), 1], "second": [1, 1]}},
             "claims.wider.published.first.0: ",
         ),
-        ("settings", {"wide": {"base": "narrow", "seeds": [1, 9]}}, "wider: seed 1 alone is"),
+        (
+            "settings",
+            {"wide": {"base": "narrow", "seeds": [1, 9]}},
+            "wider on world: seed 1 alone is",
+        ),
         ("settings", {"odd": {"model": "vse", "seeds": [0, 1]}}, "settings.odd.seeds.0: "),
+        (
+            "settings",
+            {
+                "wide": {"base": "narrow", "seeds": [1, 2, 901]},
+                "narrow": {"model": "vse", "seeds": [1, 2, 901]},
+            },
+            "wider on world: seed 901 is of searches",
+        ),
         ("measures", {"odd": ["i2t.r2"]}, "measures.odd.0: allowed are i2t.r1, "),
         ("measures", {"none": []}, "measures.none: List should have at least 1 item"),
         ("datasets", {"world": {"title": "w", "over": {"moon": {}}}}, "world.over: moon: no such"),

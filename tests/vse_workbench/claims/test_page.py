@@ -14,7 +14,15 @@ from click.testing import CliRunner
 from clone import ROOT
 from scipy import optimize, stats
 
-from vse_workbench.claims.ledger import FIGURES, factors_of, read_ledger, resolved_setting, seeds_of
+from vse_workbench.claims.ledger import (
+    FIGURES,
+    SEARCH_SEEDS,
+    judging_seeds,
+    read_ledger,
+    resolved_setting,
+    search_on,
+    seeds_of,
+)
 from vse_workbench.claims.ranks import KeptRanks, write_ranks
 from vse_workbench.claims.results import Row, State, read_kept, write_rows, write_states
 from vse_workbench.commands import claims_judge
@@ -112,8 +120,10 @@ def invented(ledger, folder, qualities, dataset):
     rows, random, good = [], np.random.default_rng(1), {}
     for setting, quality in qualities.items():
         chosen = 2.0 if setting == "edgy" else 1.0
-        seeds = [(seed, chosen) for seed in resolved_setting(ledger, setting).seeds]
-        for seed, factor in [*((0, factor) for factor in factors_of(ledger, setting)), *seeds]:
+        seeds = [(seed, chosen) for seed in seeds_of(ledger, setting, dataset)]
+        is_searched = resolved_setting(ledger, setting).model in ledger.search.keys
+        factors = ledger.search.factors if is_searched else []
+        for seed, factor in [*((0, factor) for factor in factors), *seeds]:
             outcome = "collapsed" if quality < 0.02 else ""
             images = {"i2t": np.arange(120), "t2i": np.arange(240) // 2, "phrases": np.arange(120)}
             ranks = {way: random.geometric(quality, len(of)) for way, of in images.items()}
@@ -134,6 +144,7 @@ def invented(ledger, folder, qualities, dataset):
                 dataset,
                 seed,
                 factor,
+                0,
                 setting,
                 "c",
                 "k",
@@ -374,7 +385,7 @@ def once(ledger, kept, claim, dataset):
             is_met = there >= need if isinstance(there, int) else there == need
             if not is_met:
                 return {"word": "premise not met", "why": f"needs {key} {need}, "}
-    measure, seeds = ledger.measures[claim.measure], seeds_of(ledger, claim)
+    measure, seeds = ledger.measures[claim.measure], judging_seeds(ledger, claim, dataset)
     codes = carried(kept)
     for state in reversed(kept.states):
         known = {(key[:-13], codes.get(key[-12:], key[-12:])) for key in state.keys}
@@ -403,9 +414,9 @@ def once(ledger, kept, claim, dataset):
     cell["share"] = 100 * cell["mean"] / abs(cell["levels"][1])
     cell["share"] = None if is_mixed or is_lost else cell["share"]
     cell["sides"] = pairs_of = dict(zip(sides, zip(*pairs, strict=True), strict=True))
-    cell["at_edge"] = [at_edge(ledger, own[0]) for own in pairs_of.values()]
+    cell["at_edge"] = [at_edge(ledger, kept.rows, own[0]) for own in pairs_of.values()]
     cell["used"] = used = [run for pair in pairs for run in pair]
-    searched = [row for row in here if row.seed == 0 and row.setting in sides]
+    searched = [row for row in here if row.seed in SEARCH_SEEDS and row.setting in sides]
     cell["cost"] = sum(row.minutes for row in [*used, *searched])
 
     def half(p):
@@ -427,11 +438,18 @@ def once(ledger, kept, claim, dataset):
     return cell
 
 
-def at_edge(ledger, run):
-    limits = min(ledger.search.factors), max(ledger.search.factors)
-    return (
-        resolved_setting(ledger, run.setting).model in ledger.search.keys and run.factor in limits
-    )
+def at_edge(ledger, rows, run):
+    """Whether a run has the smallest or the largest factor that its search has tried."""
+    model = resolved_setting(ledger, run.setting).model
+    if model not in search_on(ledger, run.dataset).keys:
+        return False
+    alike = [
+        r
+        for r in rows
+        if (r.setting, r.dataset, r.digest) == (run.setting, run.dataset, run.digest)
+    ]
+    tried = [row.factor for row in alike if row.seed in SEARCH_SEEDS]
+    return run.factor in (min(tried), max(tried))
 
 
 def not_trained(ledger, claim, cell, paper):
@@ -503,7 +521,7 @@ def checked(folder):
     assert said[0] in " ".join((folder / "README.md").read_text().split()), "run: vse claims judge"
     for commit, *numbers in found["Commits and cost"][1:]:
         own = [row for row in kept.rows if commit in ("all", f"`{row.commit}`")]
-        searched = [row for row in own if row.seed == 0]
+        searched = [row for row in own if row.seed in SEARCH_SEEDS]
         assert [int(number) for number in numbers[:2]] == [len(own), len(searched)]
         assert close(numbers[2], sum(row.minutes for row in own) / 60, 1)
     shown = {
@@ -522,7 +540,8 @@ def checked(folder):
         assert int(count) == len(pairs)
         assert (count == alike and int(alike) > 1) == (told == "yes")
     noted = re.findall(r"(\w+): its search ended at its edge, factor ([\d.]+)", text)
-    runs = [row for cell in cells.values() for row in cell.get("used", []) if at_edge(ledger, row)]
+    used = [row for cell in cells.values() for row in cell.get("used", [])]
+    runs = [row for row in used if at_edge(ledger, kept.rows, row)]
     assert set(noted) == {(row.setting, f"{row.factor:g}") for row in runs}
     example(text, ledger, cells)
     return cells

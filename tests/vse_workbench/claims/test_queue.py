@@ -11,8 +11,9 @@ from clone import ROOT
 
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.claims.keeping import epoch_limits, epochs_of_phase, trainings_of
-from vse_workbench.claims.ledger import Ledger
+from vse_workbench.claims.ledger import Ledger, Point
 from vse_workbench.claims.queue import Planner, cost_text, lacking_jobs
+from vse_workbench.claims.results import Searched, searched
 
 # a value over those of a setting: whether it changes the digests of settings and of code
 CHANGES = [
@@ -78,7 +79,7 @@ def test_a_setting_that_cannot_be_run_is_named(planner):
 
 
 def named(jobs):
-    return [(job.plan.setting, job.seed, job.factor) for job in jobs]
+    return [(job.plan.setting, job.seed, job.point and job.point.factor) for job in jobs]
 
 
 def test_a_search_comes_first_and_chooses_the_factor_of_the_seeds():
@@ -95,6 +96,50 @@ def test_a_search_comes_first_and_chooses_the_factor_of_the_seeds():
     jobs = lacking_jobs(ledger, plans, rows)
     assert named(jobs) == [*seeds, ("searched", 1, 0.5), ("searched", 3, 0.5)]
     assert cost_text(jobs) == f"{(3 * 60 + 2 * 2.5) / 60:.1f} hours"
+
+
+def test_a_search_goes_on_beyond_its_edge_and_then_tries_the_regularisation():
+    values = content()
+    values["datasets"]["world"]["search"] = {
+        "seeds": 2,
+        "factors": [0.1, 0.3, 1.0, 3.0, 10.0],
+        "first": [1.0, 3.0],
+        "keys": {"two_branch": ["two_branch.training.lr"]},
+        "regularisation": {"two_branch": {"key": "two_branch.dropout", "values": [0.0]}},
+    }
+    ledger = Ledger.model_validate(values)
+    plans = [planned("searched")]
+    rows = []
+
+    def searches():
+        jobs = [job for job in lacking_jobs(ledger, plans, rows) if job.is_of_search]
+        return [(job.seed, *job.point) for job in jobs]
+
+    def run(factor, first, second, regularisation=0):
+        own = {"factor": factor, "regularisation": regularisation}
+        rows.append(row("searched", 0, val_rsum=first, **own))
+        rows.append(row("searched", 901, val_rsum=second, **own))
+
+    assert searches() == [(0, 1.0, 0), (901, 1.0, 0), (0, 3.0, 0), (901, 3.0, 0)]
+    run(1.0, 9.0, 1.0)  # the best of the first seed
+    run(3.0, 5.0, 4.0)  # has the lower mean
+    assert searches() == [(0, 0.3, 0), (901, 0.3, 0)]
+    run(0.3, 6.0, 6.0)
+    assert searches() == [(0, 0.1, 0), (901, 0.1, 0)]
+    rows.append(row("searched", 0, factor=0.1, val_rsum=99.0))
+    assert searches() == [(901, 0.1, 0)]  # one seed decides nothing
+    rows.pop()
+    run(0.1, 5.0, 5.0)
+    assert searches() == [(0, 0.3, 1), (901, 0.3, 1)]
+    run(0.3, 6.5, 6.5, regularisation=1)
+    assert searches() == []
+    found = searched(ledger, "searched", "world", rows)
+    assert found == Searched([], Point(0.3, 1), is_at_edge=False)
+    assert {job.point for job in lacking_jobs(ledger, plans, rows)} == {Point(0.3, 1)}
+    run(0.1, 9.0, 9.0)  # the last of all: nothing is beyond it
+    assert searched(ledger, "searched", "world", rows[:6] + rows[-2:]).lacking == [Point(0.1, 1)]
+    run(0.1, 1.0, 1.0, regularisation=1)
+    assert searched(ledger, "searched", "world", rows[:6] + rows[-4:]).is_at_edge
 
 
 def test_the_most_epochs_of_each_phase():

@@ -22,7 +22,7 @@ def test_rows_and_states_come_back(tmp_path):
 
 
 HEAD = "\t".join((*KEYS, "rsum")) + "\n"
-LINE = "wide\tworld\t1\t0.5\td\tc\tx\t\te\t2.5\t99.5\t4\t7\t30\t\t3.25\n"
+LINE = "wide\tworld\t1\t0.5\t0\td\tc\tx\t\te\t2.5\t99.5\t4\t7\t30\t\t3.25\n"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ LINE = "wide\tworld\t1\t0.5\td\tc\tx\t\te\t2.5\t99.5\t4\t7\t30\t\t3.25\n"
         (HEAD.replace("cap", "c") + LINE, "line 2: cap: Field required"),
         (HEAD + LINE.replace("\t1\t", "\tx\t"), "line 2: seed: Input should be a valid integer"),
         (HEAD + LINE.replace("3.25", "nan"), "line 2: rsum: Input should be a finite number"),
-        (HEAD + LINE.replace("0.5", "0"), "line 2: factor: Input should be greater than 0"),
+        (HEAD + LINE.replace("0.5", "0.0"), "line 2: factor: Input should be greater than 0"),
         (HEAD + LINE.replace("2.5", "inf"), "line 2: minutes: Input should be a finite number"),
         (HEAD + LINE + LINE.replace("3.25", "4"), "two lines of wide on world, seed 1, factor 0.5"),
         (HEAD + LINE.replace("wide", "br\xfcte"), "line 2: not UTF-8 .byte 0xfc"),

@@ -22,7 +22,7 @@ def test_a_process_that_waits_for_a_search_takes_seeds_after_it(tmp_path):
             assert looked.wait(20)
             if job.seed in (1, 2):
                 both.wait()
-            self.kept.rows.append(row("searched", job.seed, factor=job.factor, val_rsum=50.0))
+            self.kept.rows.append(row("searched", job.seed, factor=job.point.factor, val_rsum=50.0))
 
     rows = [row("searched", 0, factor=factor) for factor in (0.5, 1.0)]
     runs = Trial(SimpleNamespace(ledger=ledger()), [planned("searched")], kept(tmp_path, rows))

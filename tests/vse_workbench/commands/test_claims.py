@@ -13,7 +13,14 @@ from ruamel.yaml import YAML
 from pipeline.runtime.errors import WorkbenchError
 from stages.params import default_values, find_problems
 from vse_workbench.claims.judgement import judge_claims
-from vse_workbench.claims.ledger import FEATURES, read_ledger, resolved_setting, setting_params
+from vse_workbench.claims.ledger import (
+    FEATURES,
+    Point,
+    read_ledger,
+    resolved_setting,
+    search_on,
+    setting_params,
+)
 from vse_workbench.claims.queue import without_data
 from vse_workbench.claims.ranks import read_ranks
 from vse_workbench.claims.results import read_kept
@@ -29,8 +36,13 @@ SIDES = {name for claim in LEDGER.claims.values() for name in (claim.first, clai
 @pytest.mark.parametrize("setting", LEDGER.settings)
 def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, dataset):
     monkeypatch.chdir(ROOT)
-    for factor in (1.0, *LEDGER.search.factors):
-        params = setting_params(LEDGER, setting, dataset, DEFAULTS, ROOT / "recipes", factor)
+    search = search_on(LEDGER, dataset)
+    model = resolved_setting(LEDGER, setting).model
+    values = search.regularisation[model].values if model in search.regularisation else []
+    points = [Point(), Point(min(search.factors)), Point(max(search.factors))]
+    points += [Point(1.0, number) for number in range(1, len(values) + 1)]
+    for point in points:
+        params = setting_params(LEDGER, setting, dataset, DEFAULTS, ROOT / "recipes", point)
         assert list(find_problems(without_data(params))) == []
     criteria = ("naive", FEATURES, *params["inference"]["criteria"])
     assert resolved_setting(LEDGER, setting).criterion in criteria
