@@ -2,8 +2,8 @@
 
 Each row is printed as soon as it is measured. `python -m benchmarks --page docs/benchmarks.md` also
 writes the table so far into that page after each row, between two marks, and beside the page the
-samples behind every row, with the ending .tsv. `python -m benchmarks gpu` runs alone, on a machine
-with a GPU; it has marks and a file of samples of its own.
+samples behind every row, with the ending .tsv. Two are run by name alone: `gpu`, on a machine with
+a GPU, which has marks and a file of samples of its own, and `beside`, which takes an hour.
 `BENCHMARKS_SMALL=1 python -m benchmarks` runs all in small: its figures mean nothing.
 """
 
@@ -31,6 +31,7 @@ NAMES = sorted(
     key=lambda name: (name == "commands", name),  # which takes longest
 )
 GPU = "gpu"  # is run alone, where there is one
+BY_NAME = (GPU, "beside")
 BEGIN, END = "<!-- written by python -m benchmarks --page -->\n", "<!-- end of what it writes -->\n"
 BEGIN_GPU = "<!-- written by python -m benchmarks gpu --page -->\n"
 HEAD = "| work | measured | to reach | reached |\n|---|---|---|---|\n"
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--page", type=Path)
     options = parser.parse_args(arguments)
     page = options.page
-    names = options.names or [name for name in NAMES if name != GPU]
+    names = options.names or [name for name in NAMES if name not in BY_NAME]
     begin = BEGIN_GPU if names == [GPU] else BEGIN
     if page and (SMALL or not page.is_file() or not with_table(page.read_text("utf-8"), "", begin)):
         say(f"error: {page} is no page with the marks {begin.strip()} and {END.strip()}")
