@@ -322,7 +322,7 @@ class FeatureWriter:
             WorkbenchError: for values that are not finite or that the type cannot hold.
         """
         chosen = np.asarray(rows, dtype=np.int64)
-        names = [self.ids[row] for row in chosen]
+        names = [self.ids[row] for row in chosen.tolist()]
         stored = {}
         for name in self.datasets:
             values = arrays[name]

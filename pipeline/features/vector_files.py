@@ -8,6 +8,7 @@ of its vectors is.
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -183,7 +184,7 @@ def _places(
 ) -> npt.NDArray[np.int64]:
     """(N,) the row of the corpus of each vector; -1 for others and for repeated rows."""
     firsts = first_rows_of_ids(names, vectors, where)
-    once = [names[row] for row in np.flatnonzero(firsts).tolist()]
+    once = list(compress(names, firsts))
     places = np.full(len(names), -1, np.int64)
     places[firsts] = corpus_rows(where, once, wanted.ids, skip, hint)
     return places

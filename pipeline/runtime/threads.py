@@ -19,6 +19,8 @@ WAITING = {
     "KMP_BLOCKTIME": "0",
     "OPENBLAS_THREAD_TIMEOUT": "16",
 }
+# In the environment: the processors of a run whose stages share them, and take turns (`vse repro`).
+OF_RUN = "WORKBENCH_PROCESSORS"
 
 
 def shorten_waiting(environment: MutableMapping[str, str]) -> None:
@@ -36,10 +38,10 @@ def allowed_processors(
         own: the file that names the groups of this process, a line `number:controllers:path` each.
 
     Returns:
-        The smallest of its quotas (version 1 and 2 of control groups), of the processors that it is
-        bound to, and of the machine's.
+        The smallest of its quotas (version 1 and 2 of control groups), and of the processors that
+        it, or the run that it is part of, is bound to.
     """
-    numbers = [float(len(os.sched_getaffinity(0)))]
+    numbers = [float(os.environ.get(OF_RUN) or len(os.sched_getaffinity(0)))]
     names: tuple[str, ...]
     for line in own.read_text().splitlines() if own.is_file() else ():
         _, controllers, path = line.split(":", 2)

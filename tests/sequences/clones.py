@@ -28,6 +28,7 @@ from tests.support.corpora import change_params
 KILLED_DVC = Path(__file__).with_name("killed_dvc.py")
 FIRST = "first"  # tag of the commit that every clone begins with
 LAST = "evaluate@cca"
+WARM = ("repro", "checkout", "gc", "exp")  # commands of DVC; those of its queue outlive who asks
 LIMIT = 300  # seconds that a command may take
 SPLITS = ("train", "train", "val", "test")
 WORDS = ("red", "green", "blue", "yellow", "dog", "cat", "house", "tree")
@@ -160,6 +161,13 @@ class Workbench:
             command = [sys.executable, str(KILLED_DVC), json.dumps(kill), *words[1:]]
         elif kill:
             environment |= {KILL: json.dumps(kill)}
+        if (
+            words[0] == "dvc"
+            and words[1] in WARM
+            and "--queue" not in words
+            and command == [*words]
+        ):
+            command = [str(self.clones.python / "python"), "-m", *words]
         return subprocess.Popen(
             command,
             cwd=self.folder,

@@ -1,12 +1,28 @@
 """Stages side by side: none before what it needs, all of them once, whatever the graph."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
+from clone import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
-from vse_workbench.lanes import Failed, in_order, next_chain, run_lanes, with_needed
+from vse_workbench.lanes import (
+    Failed,
+    in_order,
+    next_chain,
+    run_lanes,
+    shares,
+    threads_of,
+    with_needed,
+)
 
 
 @st.composite
@@ -114,3 +130,152 @@ def test_an_interruption_reaches_what_runs():
         patch.setattr("vse_workbench.lanes.wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_lanes({"a": set()}, 1, run, interrupt)
+
+
+@given(number=st.integers(0, 6), processors=st.sets(st.integers(0, 40), min_size=1, max_size=9))
+def test_parts_of_the_processors_are_as_equal_as_they_can_be(number, processors):
+    parts = shares(sorted(processors), number)
+    assert len(parts) == number
+    if number > len(processors):
+        assert all(part == sorted(processors) for part in parts)
+    elif number:
+        assert sorted(one for part in parts for one in part) == sorted(processors)
+        sizes = [len(part) for part in parts]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_threads_of_a_session_are_those_of_all_its_processes():
+    script = (
+        "import subprocess, sys, threading\n"
+        "threading.Thread(target=sys.stdin.read, daemon=True).start()\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)\n"
+        "print(child.pid, threading.get_native_id(), threading.enumerate()[1].native_id)\n"
+        "sys.stdout.flush()\n"
+        "child.wait()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        numbers = [int(number) for number in process.stdout.readline().split()]
+        assert sorted(threads_of(process.pid)) == sorted(numbers)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert list(threads_of(process.pid)) == []
+
+
+# A stage that says when it has begun, waits for a line of waiting.py, and writes what it saw.
+STAGE = """
+import os, signal, sys, time
+from pathlib import Path
+name, until = sys.argv[1:]
+begun, out = Path(f"{name}.begun"), Path(f"{name}.out")
+def interrupted(*_):
+    print("stopped cleanly", flush=True)
+    sys.exit(1)
+signal.signal(signal.SIGINT, interrupted)
+begun.write_text(str(os.getpid()))
+print(name, "begins", flush=True)
+own = lambda: len(os.sched_getaffinity(0))
+least = own()
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    least = min(least, own())
+    if eval(until):
+        break
+else:
+    sys.exit(f"{name} waited in vain for: {until}")
+out.write_text(f"{least} {own()}")
+"""
+BEGINS = "Path('{}.begun').exists()"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A folder of DVC with check_params, and stages that wait for what is given by name."""
+
+    def made(**waits):
+        (tmp_path / "stage.py").write_text(STAGE)
+        stages = {"check_params": {"cmd": "python stage.py check_params True", "deps": []}}
+        for name, until in waits.items():
+            command = f'python stage.py {name} "{until}"'
+            stages[name] = {"cmd": command, "deps": ["check_params.out"]}
+        for name, stage in stages.items():
+            stage["outs"] = [f"{name}.out"]
+        with (tmp_path / "dvc.yaml").open("w") as file:
+            YAML(typ="safe").dump({"stages": stages}, file)
+        dvc = [sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"]
+        subprocess.run(dvc, cwd=tmp_path, check=True)
+        return tmp_path
+
+    return made
+
+
+def repro(folder, *words):
+    """`vse repro` in a process of its own, its output by lines."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "vse_workbench", "repro", *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "DVC_NO_ANALYTICS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two lanes want two processors")
+def test_stages_that_run_at_the_same_time_have_processors_of_their_own(repository):
+    everything = len(os.sched_getaffinity(0))
+    first = f"{BEGINS.format('second')} and own() < {everything}"
+    second = f"{BEGINS.format('first')} and Path('first.out').exists() and own() == {everything}"
+    folder = repository(first=first, second=second)
+    with repro(folder) as process:
+        said = process.stdout.read()
+    assert process.returncode == 0, said
+    assert "first: first begins\n" in said
+    least, last = map(int, (folder / "first.out").read_text().split())
+    assert least == last < everything
+    least, last = map(int, (folder / "second.out").read_text().split())
+    assert least < last == everything
+
+
+def test_ctrl_c_reaches_the_stages_that_run_and_ends_with_a_line(repository):
+    folder = repository(first="False", second="False")
+    begun = {"first: first begins\n", "second: second begins\n"}
+    said = []
+    with repro(folder) as process:
+        for line in process.stdout:
+            said.append(line)
+            if line in begun and begun <= set(said):
+                process.send_signal(signal.SIGINT)
+    assert process.returncode == 1
+    assert "first: stopped cleanly\n" in said
+    assert "second: stopped cleanly\n" in said
+    assert said[-1] == "error: interrupted; run the same command to continue\n"
+    for name in ("first", "second"):
+        assert not Path("/proc", (folder / f"{name}.begun").read_text()).exists()
+        assert not (folder / f"{name}.out").exists()
+
+
+def test_a_killed_command_takes_its_stages_with_it(repository):
+    folder = repository(first="False")
+    with repro(folder) as process:
+        for line in process.stdout:
+            if line == "first: first begins\n":
+                process.kill()
+    running = Path("/proc", (folder / "first.begun").read_text())
+    end = time.monotonic() + 60
+    while running.exists() and time.monotonic() < end:
+        pass
+    assert not running.exists()
+
+
+def test_a_name_that_dvc_does_not_know_is_named(repository):
+    with repro(repository(first="True"), "third") as process:
+        said = process.stdout.read()
+    assert process.returncode == 1
+    assert said.splitlines()[-1].startswith("error: ")
+    assert "third" in said.splitlines()[-1]
+    assert "Traceback" not in said

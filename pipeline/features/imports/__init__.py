@@ -3,6 +3,7 @@ what `image_features.source` or `sentences.encoding` of params.yaml says. All ar
 vectors that are `Wanted`."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -25,7 +26,7 @@ class Wanted:
     setting: str  # the key of params.yaml that leaves out rows of other ids, for messages
     captions: pd.DataFrame | None = None  # of images, for folders that name images by captions
 
-    @property
+    @cached_property
     def ids(self) -> list[str]:
         """The N ids, in the order of the table."""
         return list(self.table[self.key])

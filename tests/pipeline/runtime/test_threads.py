@@ -8,6 +8,7 @@ import pytest
 from corpora import ROOT
 
 from pipeline.runtime.threads import (
+    OF_RUN,
     WAITING,
     allowed_processors,
     processes_beside,
@@ -60,6 +61,11 @@ def test_the_quota_of_a_container(tmp_path, own, files, expected):
     bound = float(len(os.sched_getaffinity(0)))
     allowed = allowed_processors(tmp_path, tmp_path / "own")
     assert allowed == (bound if expected is None else min(bound, expected))
+
+
+def test_a_stage_that_shares_the_processors_of_a_run_counts_them_all(tmp_path, monkeypatch):
+    monkeypatch.setenv(OF_RUN, "7")
+    assert allowed_processors(tmp_path, tmp_path / "own") == 7.0
 
 
 def test_what_is_said_of_a_quota():
