@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
@@ -54,69 +54,29 @@ def stages_to_run(targets: Sequence[str]) -> Needs:
         targets: stages, with all that they need; none for the whole graph.
 
     Returns:
-        Of each the stages that it needs among them, in the order of dvc.yaml.
+        Of each the stages that it needs among them, in the order in which `dvc repro` runs them.
 
     Raises:
         WorkbenchError: DVC does not know a target, or cannot read the graph.
     """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
+    from dvc.repo.reproduce import get_active_graph, plan_repro
     from dvc.stage import PipelineStage
 
     try:
         with Repo() as repo:
-            graph = repo.index.graph
-            wanted = {stage for target in targets for stage in repo.stage.collect(target)}
+            graph = get_active_graph(repo.index.graph)
+            wanted = [stage for target in targets for stage in repo.stage.collect(target)]
             changed = set(repo.status(targets=list(targets) or None, with_deps=bool(targets)))
     except DvcException as error:
         raise WorkbenchError(first_line(error)) from None
-    names = {
-        stage.addressing: [other.addressing for other in graph.successors(stage)]
-        for stage in graph
-        if isinstance(stage, PipelineStage)
-    }
-    chosen = with_needed([stage.addressing for stage in wanted], names) if targets else set(names)
     to_run: Needs = {}
-    for name in in_order(names):
-        needed = {other for other in names[name] if other in to_run}
-        if name in chosen and (name in changed or needed):
-            to_run[name] = needed
+    for stage in plan_repro(graph, wanted or None):  # as `dvc repro` would run them
+        needed = {other.addressing for other in graph.successors(stage)} & to_run.keys()
+        if isinstance(stage, PipelineStage) and (stage.addressing in changed or needed):
+            to_run[stage.addressing] = needed
     return to_run
-
-
-def with_needed(wanted: Collection[str], names: Mapping[str, Collection[str]]) -> set[str]:
-    """Stages and all that they need, however far behind.
-
-    Args:
-        wanted: stages.
-        names: of every stage the ones that it needs.
-
-    Returns:
-        Those of `names` alone.
-    """
-    found: set[str] = set()
-    left = list(wanted)
-    while left:
-        name = left.pop()
-        if name in names and name not in found:
-            found.add(name)
-            left += names[name]
-    return found
-
-
-def in_order(names: Mapping[str, Collection[str]]) -> list[str]:
-    """All stages, each behind what it needs, otherwise in the order in which they are given."""
-    found: dict[str, None] = {}
-
-    def add(name: str) -> None:
-        if name in names and name not in found:
-            for needed in sorted(names[name], key=list(names).index):
-                add(needed)
-            found[name] = None
-
-    for name in names:
-        add(name)
-    return list(found)
 
 
 def next_chain(needs: Needs, done: Collection[str], begun: Collection[str]) -> list[str]:
