@@ -119,6 +119,7 @@ def run_lanes(
     lanes: int,
     run: Callable[[list[str]], None],
     interrupt: Callable[[], None] = lambda: None,
+    each_second: Callable[[], None] = lambda: None,
 ) -> None:
     """Run stages, each behind what it needs, several at a time.
 
@@ -127,6 +128,7 @@ def run_lanes(
         lanes: how many chains run at a time.
         run: runs a chain; raises if a stage fails.
         interrupt: ends the chains that run; called on Ctrl-C.
+        each_second: called every second while chains run.
 
     Raises:
         Failed: of the first chain that failed, when the others that had begun have ended.
@@ -146,10 +148,11 @@ def run_lanes(
             if not running:
                 break
             try:
-                ended = wait(running, return_when=FIRST_COMPLETED).done
+                ended = wait(running, timeout=1, return_when=FIRST_COMPLETED).done
             except KeyboardInterrupt:
                 interrupt()
                 raise
+            each_second()
             for future in ended:
                 done.update(running.pop(future))
                 failed = failed or future.exception()
@@ -191,7 +194,7 @@ class Processes:
         ) as process:
             with self.changed:
                 self.running.append(process)
-                self.share_processors()
+            self.share_processors()
             stage = chain[0]
             assert process.stdout is not None
             for line in process.stdout:
@@ -202,17 +205,21 @@ class Processes:
             process.wait()
         with self.changed:
             self.running.remove(process)
-            self.share_processors()
+        self.share_processors()
         if process.returncode:
             raise Failed(stage)
 
     def share_processors(self) -> None:
-        """Give the chains that run their parts of the processors; what they start keeps to them."""
-        parts = shares(self.processors, len(self.running))
-        for process, part in zip(self.running, parts, strict=True):
-            for thread in threads_of(process.pid):
-                with suppress(ProcessLookupError):  # it has ended meanwhile
-                    os.sched_setaffinity(thread, part)
+        """Give the chains that run their parts of the processors; what they start keeps to them.
+
+        A process that one is just starting may be missed, and is met the next time.
+        """
+        with self.changed:
+            parts = shares(self.processors, len(self.running))
+            for process, part in zip(self.running, parts, strict=True):
+                for thread in threads_of(process.pid):
+                    with suppress(ProcessLookupError):  # it has ended meanwhile
+                        os.sched_setaffinity(thread, part)
 
     def interrupt(self) -> None:
         """Pass Ctrl-C on to what runs, which then says where it stopped."""

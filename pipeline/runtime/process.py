@@ -243,4 +243,6 @@ def print_json(value: object) -> None:
 def say(text: str) -> None:
     """Print one line for the person watching (standard error, so that output stays clean)."""
     if process_number() == 0:
-        print(safe_lines(text), file=sys.stderr, flush=True)
+        # `print` writes the line's end by itself: another thread's line could come in between.
+        sys.stderr.write(safe_lines(text) + "\n")
+        sys.stderr.flush()

@@ -24,6 +24,7 @@ def main(targets: tuple[str, ...], lanes: int) -> None:
     """
     name_user()
     processes = Processes()
-    run_lanes({FIRST: set()}, 1, processes.run, processes.interrupt)
-    run_lanes(stages_to_run(targets), lanes, processes.run, processes.interrupt)
+    watch = {"interrupt": processes.interrupt, "each_second": processes.share_processors}
+    run_lanes({FIRST: set()}, 1, processes.run, **watch)
+    run_lanes(stages_to_run(targets), lanes, processes.run, **watch)
     run_dvc("repro", *targets)
