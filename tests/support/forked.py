@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import stages  # noqa: F401 - chooses the kernels before torch is loaded, as every stage does  # isort: skip
+
 # imported with a process's first optimiser, two seconds that every child would spend
 import torch._dynamo  # noqa: F401
 
