@@ -1,7 +1,6 @@
 """Shared by all tests: the repository's root, and running a stage as a user would."""
 
 import importlib
-import math
 import os
 
 # Before numpy and torch are loaded: tests run side by side, and threads would fight for cores.
@@ -26,16 +25,16 @@ ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("repeat", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeat")
-LONGEST = ("test_graph.py", "test_extending.py", "test_campaign.py", "test_benchmarks.py")
-LONGEST += ("test_claims.py",)
+# files whose tests take longest, the longest first
+LONGEST = ("test_graph.py", "test_extending.py", "test_campaign.py", "test_claims.py")
+LONGEST += ("test_benchmarks.py", "test_sequences.py", "test_several_processes.py")
 UNTIL = float(os.environ.get("SLOW_UNTIL", "inf"))  # a second of the epoch
 
 
 def pytest_collection_modifyitems(items):
-    """The longest files first: of several workers none may be given one when all else is done.
-    Last where time is short, so that more of the others run."""
-    is_short = math.isfinite(UNTIL)
-    items.sort(key=lambda item: (item.path.name in LONGEST) == is_short)
+    """The longest files first: of several workers none may be given one when all else is done."""
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 @pytest.hookimpl(tryfirst=True)

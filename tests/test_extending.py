@@ -102,7 +102,12 @@ def test_no_existing_file_of_python_changes():
 def test_a_part_changes_the_code_of_no_stage_but_a_metric_of_those_that_measure_all(tmp_path):
     """By the lists that the stages depend on, after each part alone."""
     plain = Clone(tmp_path / "plain")
+    with warm_python(tmp_path / "warm") as folder:
+        plain.path.insert(0, str(folder))
+        check_lists(plain)
 
+
+def check_lists(plain):
     def lists():
         plain.run("python", "-m", "stages.check_params", "--output", "data/.checks/code")
         folder = plain.folder / "data/.checks/code"

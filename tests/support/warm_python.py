@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -93,8 +94,11 @@ def answer(connection: socket.socket, run_module: Run) -> None:
         os._exit(run_module(*json.loads(request), files))
     for file in files:
         os.close(file)
+    ready, _, _ = select.select([connection, os.pidfd_open(pid)], [], [])
+    if connection in ready:  # who asked was killed, and what it runs with it
+        os.kill(pid, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with suppress(BrokenPipeError):  # who asked was killed
+    with suppress(BrokenPipeError):
         connection.send(str(abs(status)).encode())
 
 

@@ -1,5 +1,6 @@
 """claims.yaml as it stands, and the commands from runs that were killed to a verdict."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from claim_cases import content
 from clone import ROOT, Clone
 from commands import fail, run_command
 from ruamel.yaml import YAML
+from warm_python import warm_python
 
 from pipeline.runtime.errors import WorkbenchError
 from stages.params import default_values, find_problems
@@ -93,7 +95,9 @@ def clone(tmp_path, monkeypatch):
     clone.commit("start")
     (clone.folder / SMALL["raw"]).symlink_to(ROOT / "data/raw/shapes")
     monkeypatch.chdir(clone.folder)
-    return clone
+    with warm_python(tmp_path / "warm") as folder:
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+        yield clone
 
 
 def until(words, stream):
