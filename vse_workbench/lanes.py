@@ -138,24 +138,24 @@ def run_lanes(
     running: dict[Future[None], list[str]] = {}
     failed: BaseException | None = None
     with ThreadPoolExecutor(lanes) as pool:
-        while True:
-            while failed is None and len(running) < lanes:
-                chain = next_chain(needs, done, begun)
-                if not chain:
+        try:
+            while True:
+                while failed is None and len(running) < lanes:
+                    chain = next_chain(needs, done, begun)
+                    if not chain:
+                        break
+                    begun.update(chain)
+                    running[pool.submit(run, chain)] = chain
+                if not running:
                     break
-                begun.update(chain)
-                running[pool.submit(run, chain)] = chain
-            if not running:
-                break
-            try:
                 ended = wait(running, timeout=1, return_when=FIRST_COMPLETED).done
-            except KeyboardInterrupt:
-                interrupt()
-                raise
-            each_second()
-            for future in ended:
-                done.update(running.pop(future))
-                failed = failed or future.exception()
+                each_second()
+                for future in ended:
+                    done.update(running.pop(future))
+                    failed = failed or future.exception()
+        except KeyboardInterrupt:  # wherever it comes: the pool waits for what runs
+            interrupt()
+            raise
     if failed is not None:
         raise failed
 
@@ -169,6 +169,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.running: list[subprocess.Popen[str]] = []
+        self.interrupted = False  # nothing begins any more
         self.changed = threading.Lock()
         self.processors = sorted(os.sched_getaffinity(0))
 
@@ -182,19 +183,22 @@ class Processes:
             Failed: a stage failed.
         """
         options = ("--wait-for-lock", "repro", "--single-item", *chain)
-        with subprocess.Popen(
-            guarded(sys.executable, "-m", "dvc", *options),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=os.environ | {"PATH": own_path(), OF_RUN: str(len(self.processors))},
-            text=True,
-            errors="replace",
-        ) as process:
-            with self.changed:
-                self.running.append(process)
-            self.share_processors()
+        with self.changed:
+            if self.interrupted:
+                return
+            process = subprocess.Popen(
+                guarded(sys.executable, "-m", "dvc", *options),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=os.environ | {"PATH": own_path(), OF_RUN: str(len(self.processors))},
+                text=True,
+                errors="replace",
+            )
+            self.running.append(process)
+        self.share_processors()
+        with process:
             stage = chain[0]
             assert process.stdout is not None
             for line in process.stdout:
@@ -224,6 +228,7 @@ class Processes:
     def interrupt(self) -> None:
         """Pass Ctrl-C on to what runs, which then says where it stopped."""
         with self.changed:
+            self.interrupted = True
             for process in self.running:
                 os.killpg(process.pid, signal.SIGINT)
 

@@ -48,7 +48,11 @@ PACKAGES: dict[str, tuple[list[str], list[str]]] = {
 }
 # of features the files that store them
 STORAGE = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "pipeline/features").glob("*.py"))
-PACKAGES["pipeline/features"] = (STORAGE, ["tests/pipeline/features"])
+# with those of the model that reads the states of tokens, which are stored there
+PACKAGES["pipeline/features"] = (
+    STORAGE,
+    ["tests/pipeline/features", "tests/models/test_token_states.py"],
+)
 PACKAGES["models"] = (
     [
         f"models/{name}.py" if (ROOT / f"models/{name}.py").is_file() else f"models/{name}/"

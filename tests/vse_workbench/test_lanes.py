@@ -102,8 +102,9 @@ def test_a_lane_takes_what_becomes_ready_but_leaves_a_fork_to_the_others():
     assert next_chain(needs, done=["corpus"], begun=[*begun, "other"]) == []
 
 
-def test_an_interruption_reaches_what_runs():
-    """As the main thread is interrupted while a stage runs."""
+@pytest.mark.parametrize("at", ["wait", "each_second"])
+def test_an_interruption_reaches_what_runs(monkeypatch, at):
+    """As the main thread is interrupted while a stage runs, wherever it is."""
     began = threading.Event()
     ended = threading.Event()
 
@@ -111,17 +112,16 @@ def test_an_interruption_reaches_what_runs():
         began.set()
         assert ended.wait(60)
 
-    def interrupt():
-        ended.set()
-
     def interrupted(*_, **__):
         assert began.wait(60)
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vse_workbench.lanes.wait", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run_lanes({"a": set()}, 1, run, interrupt)
+    each_second = interrupted
+    if at == "wait":
+        monkeypatch.setattr("vse_workbench.lanes.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_lanes({"a": set()}, 1, run, ended.set, each_second)
+    assert ended.is_set()
 
 
 @given(number=st.integers(0, 6), processors=st.sets(st.integers(0, 40), min_size=1, max_size=9))
