@@ -1,6 +1,7 @@
 """Shared by all tests: the repository's root, and running a stage as a user would."""
 
 import importlib
+import math
 import os
 
 # Before numpy and torch are loaded: tests run side by side, and threads would fight for cores.
@@ -32,9 +33,11 @@ UNTIL = float(os.environ.get("SLOW_UNTIL", "inf"))  # a second of the epoch
 
 
 def pytest_collection_modifyitems(items):
-    """The longest files first: of several workers none may be given one when all else is done."""
+    """The longest files first: of several workers none may be given one when all else is done.
+    Last, and the longest of them last, where time is short, so that more of the others run."""
     order = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    sign = -1 if math.isfinite(UNTIL) else 1
+    items.sort(key=lambda item: sign * order.get(item.path.name, len(order)))
 
 
 @pytest.hookimpl(tryfirst=True)

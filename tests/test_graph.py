@@ -35,8 +35,6 @@ from stages.params import find_problems
 from stages.score import main as score_stage
 from vse_workbench.commands import vse
 
-pytestmark = pytest.mark.slow
-
 # the file's own phases, the first with a higher rate, a few steps an epoch and the ranking, too
 PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
 PHASES[0] |= {"epochs": 20, "lr": 0.01, "stop_below": 0.0}
@@ -233,6 +231,7 @@ def test_dvc_draws_every_picture_by_name(clone, first):
         assert fields <= set(content["data"]["values"][0]), name
 
 
+@pytest.mark.slow
 def test_outputs_travel_through_a_remote_and_weights_by_their_name(clone, first, tmp_path):
     clone.run("dvc", "remote", "add", "--local", "--default", "store", str(tmp_path / "store"))
     clone.run("dvc", "push")
@@ -309,6 +308,7 @@ def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
     assert would_run(clone, setting) == expected | {"check_params"} | last
 
 
+@pytest.mark.slow
 def test_another_loss_retrains_what_reads_it_and_is_compared(clone, first, tmp_path):
     """With it an average that docs/running.md adds, and scores of another program: random ones, in
     a file outside the repository, at chance and below the models. All are taken out again."""
@@ -359,6 +359,7 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(clone, first, tmp_p
     assert outputs(clone) == first[0]
 
 
+@pytest.mark.slow
 def test_stages_side_by_side_run_as_one_after_the_other(clone, first):
     """`vse repro` and `dvc repro` after keys of two models: the same stages, the same bytes."""
     settings = parse_settings(("scan.dim=16", "vse.dim=16"))
@@ -379,6 +380,7 @@ def test_stages_side_by_side_run_as_one_after_the_other(clone, first):
     assert outputs(clone) == first[0]
 
 
+@pytest.mark.slow
 def test_a_failure_side_by_side_is_said_once_and_loses_nothing(clone, first):
     """One of two trainings fails: the other ends, nothing behind the failed one begins."""
     write_params(clone, parse_settings(("two_branch.dim=16", "cca.dim=4")))
@@ -394,6 +396,7 @@ def test_a_failure_side_by_side_is_said_once_and_loses_nothing(clone, first):
     assert outputs(clone) == first[0]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_documents_run(clone):
     """Verbatim, in their order, but for those that are marked with a reason."""
     commands = commands_of(DOCUMENTS)
@@ -418,6 +421,7 @@ def test_the_commands_of_the_documents_run(clone):
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(clone, monkeypatch):
     """Every cell, its experiment too, which leaves the folder as it is."""
     monkeypatch.setenv("PATH", os.pathsep.join(clone.path))
@@ -566,6 +570,7 @@ COLD = tuple(
 )
 
 
+@pytest.mark.slow
 def test_repeating_everything_gives_the_same_bytes(clone, first):
     """All that DVC keeps of a run, by its own digests; the commands alone, as it ran them, some of
     them as programs of their own, which load their libraries themselves."""
