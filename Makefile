@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer, git and make:
 #   make repro   run the whole pipeline on the built-in dataset and print the metrics
-#   make test    run the tests (7 to 9 minutes on two cores)
+#   make test    run the tests (7 to 10 minutes on two cores)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
@@ -23,7 +23,7 @@ NUMERIC := tests/pipeline/features/statistics tests/pipeline/evaluation \
 
 help:
 	@echo "make repro   run the pipeline on params.yaml and print the metrics table"
-	@echo "make test    run the tests, but for the slow ones (7 to 9 minutes on two cores)"
+	@echo "make test    run the tests, but for the slow ones (7 to 10 minutes on two cores)"
 	@echo "make test-slow  run the slow tests: kills, several processes, whole graphs, the campaign's sample"
 	@echo "make test-all   run all tests"
 	@echo "make test-avx2   run the numeric tests again with the kernels of processors without AVX-512"

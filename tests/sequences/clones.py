@@ -72,7 +72,9 @@ class Ended:
     def fault(self) -> str:
         """What is wrong with a command that neither succeeded nor was killed nor said why not."""
         told = any(
-            line.lower().startswith("error") or line.endswith(("is invalid.", "validation failed."))
+            line.lower().startswith("error")
+            or line.endswith("is invalid.")
+            or "' validation failed" in line  # DVC's, of a file that it names before
             for line in self.said.splitlines()
         )
         if "Traceback" in self.said:
@@ -132,6 +134,7 @@ class Clones:
                 shutil.copy2(of.folder / name, fresh.folder / name, follow_symlinks=False)
             fresh.run("git", "init", "--quiet")
             ended = fresh.run("dvc", "repro", LAST)
+            assert ended.code >= 0, f"nobody kills a fresh clone: {ended.said}"
             made = ended.fault or ended.error if ended.code else fresh.outputs()
             fresh.remove()
             kept.write_text(json.dumps(made))

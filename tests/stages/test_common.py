@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import fail, succeed
+from commands import fail, heed_ctrl_c, succeed
 from corpora import ROOT, change_params
 
 from pipeline.runtime.process import say
@@ -39,12 +39,6 @@ def started(folder: Path, *words: str, paths: tuple[Path, ...] = (ROOT,), **pipe
     return subprocess.Popen(
         command, cwd=folder, env=environment, text=True, preexec_fn=heed_ctrl_c, **pipes
     )
-
-
-def heed_ctrl_c() -> None:
-    """A job in the background, `nohup` and many CI runners ignore SIGINT, and so would a child,
-    since Python leaves a signal alone that was ignored when it began."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 HOLDER = """

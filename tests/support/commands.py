@@ -1,5 +1,6 @@
 """A stage's command run in this process: a process of its own takes seconds to import torch."""
 
+import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import chdir
@@ -66,3 +67,9 @@ def git(*words: object, folder: Path | str = ".") -> str:
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *map(str, words)]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout.strip()
+
+
+def heed_ctrl_c() -> None:
+    """A job in the background, `nohup` and many CI runners ignore SIGINT, and so would a child,
+    since Python leaves a signal alone that was ignored when it began."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -11,6 +11,7 @@ from pathlib import Path
 import networkx
 import pytest
 from clone import ROOT
+from commands import heed_ctrl_c
 from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
@@ -215,6 +216,7 @@ def repro(folder, *words):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=heed_ctrl_c,
     )
 
 
