@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from ranking_cases import measure_direction, no_better
 
-from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.criteria import CRITERIA, single_query_criteria
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import chance_level, summarise
 from pipeline.evaluation.truth import group_codes
@@ -35,6 +35,11 @@ def rescored(scores, name, direction, **values):
 def close(found, expected, scale=1.0):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * scale)
+
+
+def test_a_single_query_is_ranked_by_all_that_do_not_share_items_out_among_queries():
+    """A query more would take its share from the others: docs/serve.md."""
+    assert set(CRITERIA) - set(single_query_criteria()) == {"sinkhorn", "hungarian"}
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
