@@ -1,12 +1,17 @@
 """Processes that share a batch, two of them in earnest: what they compute is what one computes."""
 
+import os
+import select
+import signal
+import socket
 from pathlib import Path
 
 import torch
 from forked import Child
-from torch import distributed, nn
+from torch import nn
 
-from pipeline.training.process_group import ProcessGroup
+from pipeline.runtime.process import LAUNCHER, TORCHRUN
+from pipeline.training.process_group import ProcessGroup, _die_with_parent, process_group
 
 ROWS, CHANNELS = 7, 3
 
@@ -32,19 +37,52 @@ def trained(processes: ProcessGroup) -> tuple[torch.Tensor, ...]:
     return outputs.detach(), *gradients, *model.buffers()
 
 
-def one_of_two(rank: int, folder: Path) -> None:
-    store = distributed.FileStore(str(folder / "store"), 2)
-    distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
-    torch.save(trained(ProcessGroup()), folder / f"{rank}.pt")
-    distributed.destroy_process_group()
+def one_of_two(rank: int, port: int, folder: Path) -> None:
+    """As torchrun starts it."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), TORCHRUN: "here"}
+    with process_group(torch.device("cpu")) as processes:
+        assert processes.world_size == 2
+        torch.save(trained(processes), folder / f"{rank}.pt")
 
 
 def test_two_processes_share_batch_norms_and_gradients(tmp_path: Path) -> None:
     """Of seven rows, so that the shares differ."""
-    both = [Child(f"rank {rank}", one_of_two, rank, tmp_path) for rank in range(2)]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    both = [Child(f"rank {rank}", one_of_two, rank, port, tmp_path) for rank in range(2)]
     for child in both:
         code, said = child.end()
         assert code == 0, said
     alone = trained(ProcessGroup())
     for rank in range(2):
         torch.testing.assert_close(torch.load(tmp_path / f"{rank}.pt"), alone)
+
+
+def launch(said: int) -> None:
+    """Starts a process that is to end with this one, and waits."""
+    os.environ[LAUNCHER] = str(os.getpid())
+    if os.fork() == 0:
+        _die_with_parent()
+        os.write(said, str(os.getpid()).encode())
+    signal.pause()
+
+
+def test_a_process_ends_with_its_launcher() -> None:
+    """Its end of the pipe is closed when it has ended: 60 seconds are a lot for that."""
+    heard, said = os.pipe()
+    launcher = os.fork()
+    if launcher == 0:
+        try:
+            launch(said)
+        finally:
+            os._exit(1)
+    os.close(said)
+    started = int(os.read(heard, 20))
+    os.kill(launcher, signal.SIGKILL)
+    os.waitpid(launcher, 0)
+    has_ended = select.select([heard], [], [], 60)[0]
+    if not has_ended:
+        os.kill(started, signal.SIGKILL)
+    os.close(heard)
+    assert has_ended
