@@ -294,6 +294,38 @@ def test_the_weights_before_the_first_step_are_validated_as_epoch_0_and_change_n
     assert equal_weights(worse.model.state_dict(), before)
 
 
+def test_a_phase_may_begin_anew_from_the_best_weights_and_keep_its_own(toy):
+    """From those of epoch 2 of three, with an Adam that has no averages, and epoch 0's batches. Of
+    its own epochs the best is kept, although epoch 2 was better."""
+    starts, ends, states, seen = [], [], [], []
+
+    def prepare(model):
+        starts.append({name: w.clone() for name, w in model.state_dict().items()})
+        states.append(len(toy.trainer.optimiser.state))
+
+    def objective(model, batch):
+        seen.append(batch.image_groups.tolist())
+        return toy.objective(model, batch)
+
+    def judge(found, rows):
+        ends.append({name: w.clone() for name, w in toy.model.state_dict().items()})
+        return judged([1, 5, 2, 3, 4])(found, rows)
+
+    toy.phases = [
+        toy.phase("one", 3, objective, prepare=prepare),
+        toy.phase("two", 2, objective, prepare=prepare, from_best=True),
+    ]
+    result = toy.fit(judge=judge)
+    assert equal_weights(starts[3], ends[1])
+    assert not equal_weights(starts[3], ends[2])
+    assert [count > 0 for count in states] == [False, True, True, False, True]
+    epochs = [seen[at : at + toy.batches.steps] for at in range(0, len(seen), toy.batches.steps)]
+    assert epochs[3:] == epochs[:2]
+    assert epochs[1] != epochs[0]
+    assert result.epoch == 5
+    assert equal_weights(toy.model.state_dict(), ends[4])
+
+
 def test_patience_waits_for_better_than_the_first_weights(toy):
     """After two epochs that are no better these are back, and the rate falls."""
     starts = []
