@@ -37,15 +37,15 @@ def test_a_model_that_is_fitted_at_once_refuses_torchrun(launched):
     launched(1)
     assert relaunched(FITTED, 1) is False
     launched(2)
-    with pytest.raises(WorkbenchError, match="start it without torchrun: python -m stages.train"):
+    with pytest.raises(WorkbenchError, match=r"start it without torchrun: python -m stages.train"):
         relaunched(FITTED, 1)
 
 
 def test_each_process_needs_a_row_of_the_batch(launched):
-    with pytest.raises(WorkbenchError, match="4 processes for vse.training.batch_size = 3"):
+    with pytest.raises(WorkbenchError, match=r"4 processes for vse.training.batch_size = 3"):
         relaunched(TRAINED, 4)
     launched(3)
     assert relaunched(TRAINED, 1) is False
     launched(4)
-    with pytest.raises(WorkbenchError, match="allowed are 1 to 3; lower runtime.processes"):
+    with pytest.raises(WorkbenchError, match=r"allowed are 1 to 3; lower runtime.processes"):
         relaunched(TRAINED, 1)
