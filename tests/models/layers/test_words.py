@@ -59,9 +59,11 @@ def test_equals_a_loop_over_captions_and_words(captions, cell, pool):
         torch.nn.init.uniform_(values, -1, 1)
     tokens, lengths = captions
     found = encoder(tokens, lengths)
+    exported = encoder.forward_padded(tokens, lengths)
     for row, length in enumerate(lengths.tolist()):
         states = STATES[cell](encoder.recurrent, encoder.words.weight[tokens[row, :length]])
         torch.testing.assert_close(found[row], POOLED[pool](states), rtol=0, atol=1e-6)
+        torch.testing.assert_close(exported[row], POOLED[pool](states), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("cell", "pool"), [*FORMS, ("both_ways", None)])

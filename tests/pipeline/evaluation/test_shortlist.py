@@ -12,8 +12,15 @@ from pipeline.evaluation.protocol import first_images, shortlist_recall
 
 
 @settings(max_examples=30)
-@given(st.integers(2, 8), st.integers(1, 8), st.integers(1, 8), st.booleans(), st.integers(0, 99))
-def test_equals_lists_of_every_caption(images, count, first, persons, seed):
+@given(
+    images=st.integers(2, 8),
+    count=st.integers(1, 8),
+    first=st.integers(1, 8),
+    persons=st.booleans(),
+    seed=st.integers(0, 99),
+    block=st.sampled_from([3, 1024]),  # captions at once
+)
+def test_equals_lists_of_every_caption(images, count, first, persons, seed, block):
     """Different scores; persons: two images each, and a caption's list may hold any of a person."""
     split = a_split(2 * images, [1, 2, 3])
     generator = np.random.default_rng(seed)
@@ -28,6 +35,8 @@ def test_equals_lists_of_every_caption(images, count, first, persons, seed):
             if groups[row] == split.caption_groups[column]:
                 held["i2t"].add(split.image_ids[row])
                 held["t2i"].add(caption)
-    found = shortlist_recall(split, asked, min(count, 2 * images))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.evaluation.protocol.PARTITIONED", block)
+        found = shortlist_recall(split, asked, min(count, 2 * images))
     for way, queries in (("i2t", asked.image_ids), ("t2i", asked.caption_ids)):
         assert found[way] == pytest.approx(100 * len(held[way] & set(queries)) / len(queries))

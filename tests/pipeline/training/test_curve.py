@@ -55,6 +55,21 @@ def test_of_few_images_good_models_pass_and_collapsed_ones_are_refused(images, c
     assert np.mean(refused) > 0.95
 
 
+def test_the_columns_are_r1_and_r10_of_both_directions_rsum_and_spread():
+    """Of 12 images and captions, of which one caption finds its image eleventh."""
+    scores = np.full((12, 12), 0.1)
+    np.fill_diagonal(scores, 1.0)
+    scores[0, 1] = 2.0  # image 0 finds its caption second, caption 1 its image second
+    scores[2:, 0] = 1.5  # caption 0 finds its image eleventh
+    row = validation_columns(split_of(scores))
+    columns = ["val_rsum", "val_i2t_r1", "val_i2t_r10", "val_t2i_r1", "val_t2i_r10", "val_spread"]
+    assert list(row) == columns
+    assert row["val_t2i_r10"] == pytest.approx(100 * 11 / 12)
+    assert row["val_t2i_r1"] == pytest.approx(100 * 10 / 12)
+    assert row["val_i2t_r10"] == 100
+    assert row["val_i2t_r1"] == pytest.approx(100 * 1 / 12)  # image 1 alone
+
+
 @settings(max_examples=40)
 @given(images=st.integers(1, 20), captions=st.integers(1, 5))
 def test_equal_scores_are_refused_and_right_ones_never(images, captions):

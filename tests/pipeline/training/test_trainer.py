@@ -326,7 +326,7 @@ def test_a_phase_may_begin_anew_from_the_best_weights_and_keep_its_own(toy):
     assert equal_weights(toy.model.state_dict(), ends[4])
 
 
-def test_patience_waits_for_better_than_the_first_weights(toy):
+def test_patience_waits_for_better_than_the_first_weights(toy, capsys):
     """After two epochs that are no better these are back, and the rate falls."""
     starts = []
 
@@ -336,6 +336,7 @@ def test_patience_waits_for_better_than_the_first_weights(toy):
     toy.schedule = replace(toy.schedule, lr_step=9, patience=2)
     toy.phases = [toy.phase("only", 18, prepare=prepare, keeps_start=True)]
     toy.fit(judge=judged([4, 1, 2, 1, 3]))
+    assert "the weights of epoch 0 are back" in capsys.readouterr().err
     assert len(starts) == 4
     assert [equal_weights(start, starts[0]) for start in starts] == [True, False, True, False]
 
