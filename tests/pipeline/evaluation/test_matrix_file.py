@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clip_retrieval_files import write_parts
 from commands import refusal
 from embedding_files import FORMATS, write_vectors
 
@@ -85,6 +86,20 @@ def test_other_shapes_and_types_are_refused(tmp_path):
     refused(tmp_path / "f.npy", "no such file")
     np.savez(tmp_path / "g.npz", one=VALUES, two=VALUES)
     refused(tmp_path / "g.npz", r"2 matrices; expected is one; it has one \(7, 3\)")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (VALUES > 0, "values of type bool; expected are numbers"),
+        (VALUES[:, 0], r"shape \(7,\); expected are rows"),
+        (VALUES[:, :0], "none of them 0"),
+    ],
+)
+def test_other_shapes_and_types_are_refused_in_parts_of_clip_retrieval(tmp_path, values, message):
+    write_parts(tmp_path, IDS, values)
+    with pytest.raises(WorkbenchError, match=message):
+        open_matrix(tmp_path, (), "img_emb")
 
 
 def test_what_is_no_list_of_ids_is_refused(tmp_path):
