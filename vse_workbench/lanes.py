@@ -128,7 +128,7 @@ def run_lanes(
         lanes: how many chains run at a time.
         run: runs a chain; raises if a stage fails.
         interrupt: ends the chains that run; called on Ctrl-C.
-        each_second: called every second while chains run.
+        each_second: called every second while chains run, and when one has ended.
 
     Raises:
         Failed: of the first chain that failed, when the others that had begun have ended.
@@ -197,8 +197,8 @@ class Processes:
                 errors="replace",
             )
             self.running.append(process)
-        self.share_processors()
         with process:
+            self.share_processors()
             stage = chain[0]
             assert process.stdout is not None
             for line in process.stdout:
@@ -209,7 +209,6 @@ class Processes:
             process.wait()
         with self.changed:
             self.running.remove(process)
-        self.share_processors()
         if process.returncode:
             raise Failed(stage)
 

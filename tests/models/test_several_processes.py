@@ -35,8 +35,9 @@ CHANGES = {
 }
 RUNS = {run.name: run for run in (VSE, TWO_BRANCH, DUAL_PATH, SCAN, DP_RNN, VSE_INFINITY)}
 # Every loss on one score of a pair and on that of cross attention, every model with one loss.
-CASES = [f"{model}-{loss}" for model in ("vse", "scan") for loss in LOSSES]
-CASES += [f"{model}-knn_margin" for model in RUNS if model not in ("vse", "scan")]
+EVERY_LOSS = ("vse", "scan")
+CASES = [f"{model}-{loss}" for model in EVERY_LOSS for loss in LOSSES]
+CASES += [f"{model}-knn_margin" for model in RUNS if model not in EVERY_LOSS]
 # with the image CNN in front, which no loss knows of
 RUNS["fine_tuned"] = FINE_TUNED
 CHANGES["fine_tuned"] = {"dropout": 0.0, "fine_tuning": PHASE | {"batch_size": 7, "flip": True}}

@@ -16,13 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from vse_workbench.lanes import (
-    Failed,
-    next_chain,
-    run_lanes,
-    shares,
-    threads_of,
-)
+from vse_workbench.lanes import Failed, next_chain, run_lanes, shares, threads_of
 
 
 @st.composite
@@ -162,7 +156,7 @@ def test_the_threads_of_a_session_are_those_of_all_its_processes():
     assert list(threads_of(process.pid)) == []
 
 
-# A stage that says when it has begun, waits for a line of waiting.py, and writes what it saw.
+# A stage that says when it has begun, waits until an expression is true, and writes what it saw.
 STAGE = """
 import os, signal, sys, time
 from pathlib import Path

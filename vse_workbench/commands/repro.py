@@ -1,5 +1,7 @@
 """Do what `dvc repro` does, with several stages at a time."""
 
+from functools import partial
+
 import click
 
 from pipeline.runtime.process import name_user
@@ -24,7 +26,12 @@ def main(targets: tuple[str, ...], lanes: int) -> None:
     """
     name_user()
     processes = Processes()
-    watch = {"interrupt": processes.interrupt, "each_second": processes.share_processors}
-    run_lanes({FIRST: set()}, 1, processes.run, **watch)
-    run_lanes(stages_to_run(targets), lanes, processes.run, **watch)
+    run = partial(
+        run_lanes,
+        run=processes.run,
+        interrupt=processes.interrupt,
+        each_second=processes.share_processors,
+    )
+    run({FIRST: set()}, lanes=1)
+    run(stages_to_run(targets), lanes=lanes)
     run_dvc("repro", *targets)

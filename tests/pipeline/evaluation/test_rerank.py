@@ -74,14 +74,10 @@ def test_every_fold_has_its_own_best():
 def test_the_share_of_pairs_that_the_second_model_scores(images, captions, top, folds):
     """Counted pair by pair: of each query `top` items, or all where there are fewer."""
     scores = np.zeros((images * folds, captions * folds), "f4")
-    counted = {"i2t": 0, "t2i": 0}
-    for place in range(captions):
-        counted["i2t"] += place < top
-    for place in range(images):
-        counted["t2i"] += place < top
     found = Reranked(scores, scores, top).cost(folds)
-    assert found["i2t"] == round(100 * counted["i2t"] / captions, 2)
-    assert found["t2i"] == round(100 * counted["t2i"] / images, 2)
+    for way, items in (("i2t", captions), ("t2i", images)):
+        scored = sum(place < top for place in range(items))
+        assert found[way] == round(100 * scored / items, 2)
 
 
 def test_scores_of_other_images_are_refused(tmp_path):

@@ -60,27 +60,23 @@ def test_two_processes_share_batch_norms_and_gradients(tmp_path: Path) -> None:
 
 
 def launch(said: int) -> None:
-    """Starts a process that is to end with this one, and waits."""
-    os.environ[LAUNCHER] = str(os.getpid())
+    """Starts a process that is to end with this one, and that kills this one."""
+    launcher = os.getpid()
+    os.environ[LAUNCHER] = str(launcher)
     if os.fork() == 0:
         _die_with_parent()
         os.write(said, str(os.getpid()).encode())
+        os.kill(launcher, signal.SIGKILL)
     signal.pause()
 
 
 def test_a_process_ends_with_its_launcher() -> None:
     """Its end of the pipe is closed when it has ended: 60 seconds are a lot for that."""
     heard, said = os.pipe()
-    launcher = os.fork()
-    if launcher == 0:
-        try:
-            launch(said)
-        finally:
-            os._exit(1)
+    launcher = Child("launcher", launch, said)
     os.close(said)
     started = int(os.read(heard, 20))
-    os.kill(launcher, signal.SIGKILL)
-    os.waitpid(launcher, 0)
+    assert launcher.end()[0] == -signal.SIGKILL
     has_ended = select.select([heard], [], [], 60)[0]
     if not has_ended:
         os.kill(started, signal.SIGKILL)
