@@ -238,3 +238,15 @@ def test_without_gate_weights_and_recurrence_it_is_scan(orientation, direction, 
     assert computed.all()
     theirs = scan.score(scan.embed_images(images), scan.embed_captions(captions))
     torch.testing.assert_close(scores, theirs, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("vectors", ["raw", "unit"])
+def test_under_autocast_pairs_are_compared_in_float32(vectors):
+    """Sums over regions and words lose digits in bf16."""
+    model = build(vectors=vectors)
+    images, captions = inputs()
+    tower = model.single("word")
+    with torch.autocast("cpu", torch.bfloat16):
+        sides = *tower.embed_images(images), *tower.embed_captions(captions)
+    for side in sides:
+        assert side.vectors.dtype == side.sums.dtype == torch.float32

@@ -1,8 +1,15 @@
 """The recurrent visual embedding against nn.GRU one pair at a time, and the orders it reads in."""
 
+import pytest
 import torch
 
-from models.dp_rnn.recurrent import attended_order, content_codes, random_order
+from models.dp_rnn.recurrent import (
+    CODES,
+    MULTIPLIER,
+    attended_order,
+    content_codes,
+    random_order,
+)
 
 
 def test_objects_follow_their_words_and_ties_keep_their_order():
@@ -37,6 +44,30 @@ def test_random_orders_depend_on_the_pair_alone():
     for row, count in zip(order.tolist(), counts.tolist(), strict=True):
         assert row[count:] == list(range(count, 6))
     assert not torch.equal(random_order(codes, captions.roll(1), counts, 6), order)
+
+
+def slow_scattered(code):
+    code = code % CODES * MULTIPLIER % CODES
+    return (code ^ (code >> 13)) * MULTIPLIER % CODES
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.float32])
+def test_codes_follow_from_all_that_is_read_and_its_place(kind):
+    """The value of a code is nobody's business, but another one would train other networks."""
+    generator = torch.Generator().manual_seed(2)
+    rows = torch.randn(9, 4, 3, generator=generator).mul(1e6).to(kind)
+    lengths = torch.randint(1, 5, (9,), generator=generator)
+    bits = (rows.view(torch.int32) if kind.is_floating_point else rows).flatten(2).tolist()
+    expected = []
+    for row, length in zip(bits, lengths.tolist(), strict=True):
+        total = 0
+        for place, values in enumerate(row[:length]):
+            numbered = enumerate(values, 3 * place)
+            total += (
+                sum(slow_scattered(value + 7 * number + 1) for number, value in numbered) % CODES
+            )
+        expected.append(slow_scattered(total))
+    assert content_codes(rows, lengths).tolist() == expected
 
 
 def test_random_orders_are_even():

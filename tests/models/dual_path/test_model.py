@@ -80,6 +80,7 @@ def test_stage_2_trains_the_image_cnn(folder):
     model = training.model
     first, second = training.phases
     assert (first.name, second.name) == ("stage_1", "stage_2")
+    assert (first.ranks, second.ranks) == (False, True)  # what may collapse is watched
     before = {name: value.clone() for name, value in model.weights().items()}
     model.train()
     model.enter(second)
