@@ -83,6 +83,18 @@ def test_a_killed_stage_takes_dvc_with_it_or_leaves_it(machine):
 
 
 @pytest.mark.slow
+def test_a_command_that_hangs_says_where(machine, monkeypatch):
+    monkeypatch.setattr("tests.sequences.clones.LIMIT", 3)
+    for name in ("_transact", "other"):
+        text = f"def {name}():\n    while True:\n        pass\n\n\n{name}()\n"
+        (machine.bench.folder / "endless.py").write_text(text)
+        done = machine.bench.run("python", "-m", "endless")
+        assert f" in {name}\n" in done.said
+        assert done.fault
+        assert done.waits_for_room == (name == "_transact")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import chdir
+from contextlib import chdir, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from dvc.repo import Repo
 from PIL import Image
 
 from pipeline.runtime.yaml_text import read_yaml
-from tests.sequences.kills import KILL, Kill
+from tests.sequences.kills import KILL, WHERE, Kill
 from tests.support.clone import Clone
 from tests.support.corpora import change_params
 
@@ -30,6 +30,8 @@ FIRST = "first"  # tag of the commit that every clone begins with
 LAST = "evaluate@cca"
 WARM = ("repro", "checkout", "gc", "exp")  # commands of DVC; those of its queue outlive who asks
 LIMIT = 300  # seconds that a command may take
+HUNG = "Traceback: hung"
+WAITING = "in _transact"  # of diskcache, in which DVC keeps what it knows of files
 SPLITS = ("train", "train", "val", "test")
 WORDS = ("red", "green", "blue", "yellow", "dog", "cat", "house", "tree")
 RAW, TABLE = "data/raw/tiny", "data/raw/tiny/captions.csv"
@@ -67,6 +69,11 @@ class Ended:
         """The first line that says why not, or the last of all."""
         lines = self.said.splitlines() or [""]
         return next((line for line in lines if line.lower().startswith("error")), lines[-1])
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether DVC was killed as it tried, again and again, to write into its own database."""
+        return HUNG in self.said and WAITING in self.said
 
     @property
     def fault(self) -> str:
@@ -235,9 +242,13 @@ def ended(process: subprocess.Popen[str]) -> Ended:
     try:
         said, _ = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, WHERE)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(2)  # while what works for it prints its traceback
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         said, _ = process.communicate()
-        return Ended(process.returncode, f"Traceback: hung, killed after {LIMIT} seconds\n{said}")
+        return Ended(process.returncode, f"{HUNG}, killed after {LIMIT} seconds\n{said}")
     return Ended(process.returncode, said)
 
 

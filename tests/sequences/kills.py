@@ -1,8 +1,10 @@
 """When a command of a sequence is killed. Read by programs that load nothing of this repository."""
 
+import signal
 from typing import NamedTuple
 
 KILL = "SEQUENCE_KILL"  # of the environment: a Kill as a JSON list
+WHERE = signal.SIGUSR1  # at which a command prints where it is
 
 
 class Kill(NamedTuple):

@@ -213,7 +213,8 @@ class SequenceMachine(RuleBasedStateMachine):
             resize(self.play.disk, (used.f_blocks - used.f_bfree + pages) * PAGE)
             done = bench.run(*AGAIN, stage)
             resize(self.play.disk, PLENTY)
-            self.judge(done)
+            if not done.waits_for_room:  # which DVC does for ever, docs/troubleshooting.md
+                self.judge(done)
 
     @rule(command=st.sampled_from(("commit", ".", "HEAD~1", "main")))
     def git(self, command: str) -> None:

@@ -2,6 +2,7 @@
 killed at a call where the sequence says so. It runs DVC, too, which takes longer to load than to
 work here."""
 
+import faulthandler
 import importlib
 import json
 import os
@@ -15,7 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/support")]
 import warm_python  # noqa: E402
 
 from tests.campaign.calls import arm  # noqa: E402
-from tests.sequences.kills import KILL, Kill  # noqa: E402
+from tests.sequences.kills import KILL, WHERE, Kill  # noqa: E402
 
 del sys.path[:2]  # a stage finds the code of its clone, and no other
 sys.dont_write_bytecode = False  # half of a tiny stage's time would go to compiling
@@ -31,6 +32,8 @@ def run(arguments: list[str], folder: str, environment: dict[str, str], files: l
     """The exit code of `python -m <module> ...`, as `warm_python.run`, unless it is killed."""
     with suppress(PermissionError):  # of a queue's worker, which is in a session of its own
         os.setpgid(0, int(environment[warm_python.GROUP]))
+    os.dup2(files[2], 2)
+    faulthandler.register(WHERE, file=2)
     module = arguments[1]
     # DVC hands it on to the stages that it starts
     wanted = environment.get(KILL, "") if module == DVC else environment.pop(KILL, "")

@@ -25,7 +25,8 @@ GROUP = "WARM_PYTHON_GROUP"  # of the environment: the group of the process that
 LARGEST = 1 << 20  # bytes of a request: arguments, folder and environment
 
 CLIENT = """#!{python} -IS
-import json, os, socket, sys
+import json, os, signal, socket, sys
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # for what runs the module, in the same group
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
     environment = dict(os.environ) | {{{group!r}: str(os.getpgrp())}}
