@@ -78,8 +78,9 @@ class Search(Section):
 
 
 class Dataset(Section):
-    """Where claims are tried: a recipe laid over the defaults, `set` over that. `seeds` and
-    `search` are those of the file where it has none of its own."""
+    """Where claims are tried: a recipe laid over the defaults, `set` over that. `seeds` are those
+    of the file where it has none of its own; `search` is of the models in its `keys`, the search
+    of the file of all others."""
 
     title: Name
     drawn: bool = False  # scenes that a program drew, not photographs
@@ -225,17 +226,19 @@ def judging_seeds(ledger: Ledger, claim: Claim, dataset: str) -> list[int]:
     return [seed for seed in first if seed in second]
 
 
-def search_on(ledger: Ledger, dataset: str) -> Search:
-    """The search of settings on a dataset.
+def search_on(ledger: Ledger, dataset: str, model: str) -> Search:
+    """The search of a model's settings on a dataset.
 
     Args:
         ledger: the claims.
         dataset: where they run.
+        model: whose settings.
 
     Returns:
-        The dataset's own, else that of the file.
+        The dataset's own if it has keys of the model, else that of the file.
     """
-    return ledger.datasets[dataset].search or ledger.search
+    own = ledger.datasets[dataset].search
+    return own if own and model in own.keys else ledger.search
 
 
 def unmet_premises(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
@@ -311,7 +314,7 @@ def setting_params(
     for values in (where.set, setting.set, where.over.get(ALL, {}), where.over.get(name, {})):
         for key, value in values.items():
             _set_key(params, key, value, context)
-    search = search_on(ledger, dataset)
+    search = search_on(ledger, dataset, setting.model)
     for key in search.keys.get(setting.model, []) if point.factor != 1 else ():
         _set_key(params, key, float(f"{dict(leaves(params))[key] * point.factor:.6g}"), context)
     if point.regularisation:

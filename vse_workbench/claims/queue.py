@@ -108,11 +108,7 @@ class Planner:
         problems = "\n  ".join(find_problems(values))
         if problems:
             raise WorkbenchError(f"claims.yaml, setting {setting} on {dataset}:\n  {problems}")
-        with tempfile.TemporaryDirectory() as name:
-            graph = Path(name, GRAPH.name)
-            write_text(graph, GRAPH.read_text(encoding="utf-8"))
-            write_json(Path(name, "params.yaml"), values)
-            whole = resolved_stages(graph)
+        whole = stages_with(values)
         ends = (f"{stage}@{entry.model}" for stage in (*EVALUATING, LOCALISING))
         last = next((end for end in ends if end in whole), None)
         if last is None:
@@ -125,12 +121,12 @@ class Planner:
             for name in _code_lists(stages)
         }
         free = WITHOUT_EFFECT if entry.criterion != "naive" else (*WITHOUT_EFFECT, "inference")
-        counting = {key: value for key, value in leaves(params) if not _is_below(key, free)}
+        counting = {key: value for key, value in leaves(params) if not is_below(key, free)}
         read = {
             stage: {
                 key: value
                 for key, value in counting.items()
-                if _is_below(key, body.get("params", ()))
+                if is_below(key, body.get("params", ()))
             }
             for stage, body in stages.items()
         }
@@ -176,6 +172,15 @@ def without_data(params: Values) -> Values:
     return dict(params) | {"raw": ".", "vocabulary": words | has_model}
 
 
+def stages_with(params: Values) -> dict[str, Values]:
+    """All stages of dvc.yaml as DVC reads them beside a params.yaml."""
+    with tempfile.TemporaryDirectory() as name:
+        graph = Path(name, GRAPH.name)
+        write_text(graph, GRAPH.read_text(encoding="utf-8"))
+        write_json(Path(name, "params.yaml"), params)
+        return resolved_stages(graph)
+
+
 def with_data_present(plans: Iterable[Plan]) -> list[Plan]:
     """The plans whose raw data are there; those of other datasets are named and left out."""
     raw = {plan: Path(plan.params["raw"]) for plan in plans}
@@ -209,7 +214,8 @@ def lacking_jobs(
         kept = {(row.seed, row.point) for row in matching}
         minutes = _expected_minutes(ledger, plan, rows)
         search = searched(ledger, plan.setting, plan.dataset, matching)
-        seeds = SEARCH_SEEDS[: search_on(ledger, plan.dataset).seeds]
+        model = resolved_setting(ledger, plan.setting).model
+        seeds = SEARCH_SEEDS[: search_on(ledger, plan.dataset, model).seeds]
         runs: list[tuple[int, Point | None]] = [
             (seed, point) for point in search.lacking for seed in seeds
         ]
@@ -291,5 +297,14 @@ def _code_lists(stages: Values) -> list[str]:
     return sorted(path.name for path in deps if path.parent == CODE)
 
 
-def _is_below(key: str, names: Iterable[str]) -> bool:
+def is_below(key: str, names: Iterable[str]) -> bool:
+    """Whether a key of params.yaml is one of some, or in a section that is.
+
+    Args:
+        key: dotted.
+        names: dotted, too.
+
+    Returns:
+        True where it is.
+    """
     return f"{key}.".startswith(tuple(f"{name}." for name in names))

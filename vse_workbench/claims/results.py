@@ -146,8 +146,8 @@ def searched(ledger: Ledger, setting: str, dataset: str, rows: Iterable[Row]) ->
     Returns:
         What is lacking, or the choice.
     """
-    search = search_on(ledger, dataset)
     model = resolved_setting(ledger, setting).model
+    search = search_on(ledger, dataset, model)
     if model not in search.keys:
         return Searched([], Point())
     means = _validation_means(rows, SEARCH_SEEDS[: search.seeds])
@@ -306,6 +306,19 @@ def write_states(path: Path, states: Iterable[State]) -> None:
     """
     lines = (f"{state.commit}\t{' '.join(sorted(state.keys))}\n" for state in states)
     write_text(path, "".join(lines))
+
+
+def note_state(kept: Kept, commit: str, keys: Iterable[str]) -> None:
+    """Write down which code and settings there are now, unless the newest state says so already.
+
+    Args:
+        kept: what is kept; its states stay as they were read.
+        commit: that runs start from.
+        keys: Row.key of all that claims compare.
+    """
+    now = State(commit, frozenset(keys))
+    if not kept.states or kept.states[-1].keys != now.keys:
+        write_states(states_of(kept.path), [*kept.states, now])
 
 
 def read_states(path: Path) -> list[State]:

@@ -52,6 +52,7 @@ class Folder:
             options = ("--force", "--force", "--detach")
             run_command("git", "worktree", "add", *options, str(self.path), commit)
         run_command("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
         name_user()
         cache = sys.executable, "-m", "dvc", "cache", "dir"
         run_command(*cache, "--local", run_command(*cache).strip(), folder=self.path)
@@ -73,6 +74,22 @@ class Folder:
             The exit code of `dvc repro`, and the minutes of processor time.
         """
         write_text(self.note, job.name)
+        code, before = self.make_shared(job.plan, params)
+        if code:
+            return code, before
+        code, training = self._repro([job.plan.stage])
+        return code, before + training
+
+    def make_shared(self, plan: Plan, params: Values) -> tuple[int, float]:
+        """Run the stages of a setting that come before those of its model.
+
+        Args:
+            plan: of the setting.
+            params: content of params.yaml.
+
+        Returns:
+            As of `run`.
+        """
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
             link = self.path / value
@@ -82,11 +99,11 @@ class Folder:
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(target.resolve())
         with SHARED:
-            code, before = self._repro([stage for stage in job.plan.stages if "@" not in stage])
-        if code:
-            return code, before
-        code, training = self._repro([job.plan.stage])
-        return code, before + training
+            return self._repro([stage for stage in plan.stages if "@" not in stage])
+
+    def last_lines(self) -> str:
+        """The end of what the last `dvc repro` printed."""
+        return last_lines(self.log.read_text(encoding="utf-8", errors="replace"))
 
     def _repro(self, stages: Sequence[str]) -> tuple[int, float]:
         command = guarded(sys.executable, "-m", "dvc", "repro", *stages)
@@ -182,7 +199,7 @@ class Runs:
         code, minutes = folder.run(job, params | {"seed": job.seed, "runtime": runtime})
         log = folder.log.read_text(encoding="utf-8", errors="replace")
         if code and COLLAPSE not in log:
-            raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
+            raise WorkbenchError(folder.last_lines())
         if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
             raise WorkbenchError(
                 f"{job.name}: was started with other code or settings than today's: not kept",
@@ -225,6 +242,11 @@ def run_all(runs: Runs, processes: int, commit: str) -> None:
             f"{counted(len(runs.failed), 'run')} failed: {listing(runs.failed)}",
             "mend it, then run the same command",
         )
+
+
+def last_lines(log: str) -> str:
+    """The lines of a failed run's output that are printed."""
+    return "\n".join(log.splitlines()[-TAIL:])
 
 
 def committed_head() -> str:

@@ -13,7 +13,7 @@ from vse_workbench.claims.queue import (
     lacking_jobs,
     with_data_present,
 )
-from vse_workbench.claims.results import State, read_claims, states_of, write_states
+from vse_workbench.claims.results import note_state, read_claims
 from vse_workbench.claims.runs import Runs, committed_head, run_all
 
 GROUP = "compare"
@@ -35,9 +35,7 @@ def main(names: tuple[str, ...], processes: int, carry: bool) -> None:
     with measuring_lock():
         commit = committed_head()
         planner = Planner(ledger)
-        keys = frozenset(plan.key for plan in planner.plans(ledger.claims))
-        if not kept.states or kept.states[-1].keys != keys:
-            write_states(states_of(kept.path), [*kept.states, State(commit, keys)])
+        note_state(kept, commit, (plan.key for plan in planner.plans(ledger.claims)))
         plans = with_data_present(planner.plans(named))
         runs = Runs(planner, plans, kept, carrying_jobs if carry else lacking_jobs)
         say(f"{counted(runs.total, 'run')}: {cost_text(runs.lacking())}")

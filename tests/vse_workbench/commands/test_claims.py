@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from claim_cases import content
 from clone import ROOT, Clone
@@ -13,8 +14,10 @@ from ruamel.yaml import YAML
 from warm_python import warm_python
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.yaml_text import read_yaml
 from stages.params import default_values, find_problems
 from vse_workbench.claims.judgement import judge_claims
+from vse_workbench.claims.keeping import keep_run
 from vse_workbench.claims.ledger import (
     FEATURES,
     Point,
@@ -23,10 +26,10 @@ from vse_workbench.claims.ledger import (
     search_on,
     setting_params,
 )
-from vse_workbench.claims.queue import without_data
+from vse_workbench.claims.queue import Job, Planner, without_data
 from vse_workbench.claims.ranks import read_ranks
-from vse_workbench.claims.results import read_kept
-from vse_workbench.claims.runs import committed_head
+from vse_workbench.claims.results import Kept, read_kept
+from vse_workbench.claims.runs import Folder, committed_head
 from vse_workbench.commands import claims_judge, claims_queue
 
 LEDGER = read_ledger(ROOT / "claims.yaml")
@@ -38,8 +41,8 @@ SIDES = {name for claim in LEDGER.claims.values() for name in (claim.first, clai
 @pytest.mark.parametrize("setting", LEDGER.settings)
 def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, dataset):
     monkeypatch.chdir(ROOT)
-    search = search_on(LEDGER, dataset)
     model = resolved_setting(LEDGER, setting).model
+    search = search_on(LEDGER, dataset, model)
     values = search.regularisation[model].values if model in search.regularisation else []
     points = [Point(), Point(min(search.factors)), Point(max(search.factors))]
     points += [Point(1.0, number) for number in range(1, len(values) + 1)]
@@ -159,3 +162,47 @@ def test_runs_that_were_killed_go_on_to_a_verdict(clone):
         network.write_text(network.read_text() + "\nEDITED = 2\n")
         until("was started with other code or settings than today's", process.stderr)
         process.kill()
+
+
+WITHOUT_DVC = """
+import runpy, sys
+sys.modules |= dict.fromkeys(["dvc", "gensim"])
+runpy.run_module("vse_workbench", run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_runs_on_another_machine_give_the_rows_of_runs_here(clone, tmp_path):
+    vse = [sys.executable, "-m", "vse_workbench", "claims"]
+    packed = tmp_path / "packed"
+    assert "6 runs of 3 settings" in clone.run(*vse, "pack", "--output", packed)
+    elsewhere = Clone(tmp_path / "elsewhere")
+    there = [sys.executable, "-c", WITHOUT_DVC, "claims", "work", packed]
+    assert "0 runs, 1 cut" in elsewhere.run(*there, "--seconds", "1")
+    # one training serves two settings that differ in their criterion
+    assert "4 runs, 0 cut" in elsewhere.run(*there, "--processes", "2")
+    assert "0 runs, 0 cut" in elsewhere.run(*there)
+    network = Path("models/vse.py")
+    network.write_text(network.read_text() + "\nEDITED = 1\n")
+    assert "other code or settings than today's" in clone.run(*vse, "unpack", packed, check=False)
+    clone.run("git", "checkout", str(network))
+    assert "6 new runs" in clone.run(*vse, "unpack", packed)
+    assert "0 new runs" in clone.run(*vse, "unpack", packed)
+    assert printed(claims_queue).endswith("0 runs: 0.0 hours\n")
+    found = read_kept(Path("docs/claims.tsv"))
+    assert all(judge.differences for judge in judge_claims(read_ledger(), found))
+
+    ranked = ("ranked", 2)  # trained as `wide`, which was packed for both
+    (row,) = (one for one in found.rows if (one.setting, one.seed) == ranked)
+    plan = Planner(read_ledger()).plan(row.setting, row.dataset)
+    job = Job(plan, row.seed, row.point, None)
+    runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1}
+    here = Folder(1, row.commit)
+    code, _ = here.run(job, plan.params | {"seed": row.seed, "runtime": runtime})
+    assert code == 0
+    kept = Kept(tmp_path / "claims.tsv", [], [])
+    again = keep_run(job, here.path, row.commit, row.minutes, has_collapsed=False, kept=kept)
+    assert again == row
+    ranks = [read_ranks(folder / row.ranks).ranks for folder in (kept.ranks, found.ranks)]
+    for way, own in ranks[0].items():
+        np.testing.assert_array_equal(own, ranks[1][way])

@@ -1,0 +1,344 @@
+"""Runs of claims on another machine, which has neither DVC nor the data: one with a GPU, say.
+
+`vse claims pack` writes a folder with all that the runs need, `vse claims work` works through it
+there, in a copy of the repository, and `vse claims unpack` keeps the runs that the folder comes
+back with. Each run is a process of its own that begins with all modules loaded; it makes the stages
+behind the shared ones by their commands in dvc.yaml.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+from pydantic import TypeAdapter
+
+from pipeline.features.checkpoint import read_checkpoint, write_checkpoint
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.files import write_json
+from pipeline.runtime.process import say
+from stages.params import default_values
+from vse_workbench.claims.keeping import COLLAPSE
+from vse_workbench.claims.ledger import AS_IT_IS, Ledger, read_ledger, setting_params
+from vse_workbench.claims.queue import RECIPES, Job, Plan, lacking_jobs
+from vse_workbench.claims.results import Row, read_rows
+from vse_workbench.claims.runs import last_lines
+
+LEDGER = "claims.yaml"
+ROWS = "claims.tsv"
+QUEUE = "queue.json"
+INPUTS = "inputs"
+DONE = "runs"
+ABOUT = "run.json"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage of a run, and those of the files it writes that a row is made from, or its ranks."""
+
+    command: str
+    kept: tuple[str, ...]
+    ranks: tuple[str, ...]  # of runs with the seeds of a verdict
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A plan as a folder has it. `inputs`: the files that its steps read, by seed and path."""
+
+    plan: Plan
+    inputs: dict[int, dict[str, str]]  # the names of the copies, which are of their content
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """All that is to be run, and the commit that it starts from."""
+
+    commit: str
+    packed: tuple[Packed, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What is known of a run that has ended, beside the files it kept."""
+
+    setting: str
+    dataset: str
+    seed: int
+    factor: float
+    regularisation: int
+    minutes: float  # of a processor
+    has_collapsed: bool
+    val_rsum: float
+
+
+def write_queue(folder: Path, queue: Queue) -> None:
+    """Write what `read_queue` reads.
+
+    Args:
+        folder: into which the file is written.
+        queue: its content.
+    """
+    write_json(folder / QUEUE, TypeAdapter(Queue).dump_python(queue, mode="json"))
+
+
+def read_queue(folder: Path) -> Queue:
+    """The queue of a folder that `vse claims pack` has written."""
+    return TypeAdapter(Queue).validate_json((folder / QUEUE).read_bytes())
+
+
+def runs_done(folder: Path) -> dict[Path, Done]:
+    """The runs that have ended in a folder, by the folders that hold their files, sorted."""
+    found = sorted((folder / DONE).glob(f"*/{ABOUT}"))
+    return {path.parent: TypeAdapter(Done).validate_json(path.read_bytes()) for path in found}
+
+
+def link_to(file: Path, target: Path) -> None:
+    """Make a link, and the folders above it.
+
+    Args:
+        file: to which it leads.
+        target: where it is made; nothing is there yet.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(file.resolve())
+
+
+class Away:
+    """The work on a folder.
+
+    Args:
+        folder: that `vse claims pack` has written.
+        runs: where the processes work; what they leave there is worthless when they have ended.
+    """
+
+    def __init__(self, folder: Path, runs: Path) -> None:
+        self.folder = folder.resolve()
+        self.runs = runs.resolve()
+        self.ledger: Ledger = read_ledger(folder / LEDGER)
+        self.defaults = default_values()
+        self.packed = {
+            (one.plan.setting, one.plan.dataset): one for one in read_queue(folder).packed
+        }
+        self.plans = [one.plan for one in self.packed.values()]
+        self.rows = read_rows(folder / ROWS)
+        self.rows += [self._row(done) for done in runs_done(folder).values()]
+        self.failed: set[str] = set()
+
+    def ready(self, running: Sequence[Job]) -> list[Job]:
+        """What can begin now, in its order; searches and seeds of a plan that was packed earlier
+        before those of a later one."""
+        names = {job.name for job in running} | self.failed
+        jobs = lacking_jobs(self.ledger, self.plans, self.rows)
+        order = {(plan.setting, plan.dataset): number for number, plan in enumerate(self.plans)}
+        jobs.sort(key=lambda job: order[job.plan.setting, job.plan.dataset])
+        return [job for job in jobs if job.point is not None and job.name not in names]
+
+    def begin(self, job: Job) -> int:
+        """Begin a run in a process of its own.
+
+        Args:
+            job: the run, whose point the search has chosen.
+
+        Returns:
+            The number of the process.
+        """
+        place = self.runs / _slug(job)
+        shutil.rmtree(place, ignore_errors=True)
+        packed = self.packed[job.plan.setting, job.plan.dataset]
+        for path, content in packed.inputs[job.seed].items():
+            link_to(self.folder / INPUTS / content, place / path)
+        self._write_params(place, job)
+        with warnings.catch_warnings():
+            # "may lead to deadlocks in the child": the other threads are idle pools of libraries
+            warnings.simplefilter("ignore", DeprecationWarning)
+            number = os.fork()
+        if number == 0:
+            _run_in_child(place, [step.command for step in packed.steps])
+        return number
+
+    def _write_params(self, place: Path, job: Job) -> None:
+        params = setting_params(
+            ledger=self.ledger,
+            name=job.plan.setting,
+            dataset=job.plan.dataset,
+            defaults=self.defaults,
+            recipes=RECIPES,
+            point=job.point or AS_IT_IS,
+        )
+        runtime = params["runtime"] | {"threads": 1, "processes": 1}
+        evaluation = params["evaluation"] | {"bootstrap": 0}  # claims have intervals of their own
+        own = {"seed": job.seed, "runtime": runtime, "evaluation": evaluation}
+        write_json(place / "params.yaml", params | own)
+        # nothing is read there any more, but a params.yaml that names no folder is refused
+        (place / params["raw"]).mkdir(parents=True, exist_ok=True)
+
+    def end(self, job: Job, status: int, minutes: float) -> str:
+        """Keep what a run has left.
+
+        Args:
+            job: that has ended.
+            status: with which its process has.
+            minutes: of a processor, that it took.
+
+        Returns:
+            What came out, as a line.
+        """
+        place = self.runs / _slug(job)
+        log = (place / "run.log").read_text(encoding="utf-8", errors="replace")
+        has_collapsed = status != 0 and COLLAPSE in log
+        if status and not has_collapsed:
+            self.failed.add(job.name)
+            return f"failed\n{last_lines(log)}"
+        target = self.folder / DONE / _slug(job)
+        shutil.rmtree(target, ignore_errors=True)
+        val_rsum = 0.0
+        for step in self.packed[job.plan.setting, job.plan.dataset].steps:
+            for path in () if has_collapsed else _files_of(step, job):
+                (target / path).parent.mkdir(parents=True, exist_ok=True)
+                if path.endswith(".safetensors"):
+                    description = read_checkpoint(place / path).description
+                    write_checkpoint(target / path, {}, description)
+                    val_rsum = description.val_rsum
+                else:
+                    shutil.copyfile(place / path, target / path)
+        point = job.point
+        assert point is not None
+        done = Done(
+            setting=job.plan.setting,
+            dataset=job.plan.dataset,
+            seed=job.seed,
+            factor=point.factor,
+            regularisation=point.regularisation,
+            minutes=round(minutes, 2),
+            has_collapsed=has_collapsed,
+            val_rsum=val_rsum,
+        )
+        target.mkdir(parents=True, exist_ok=True)
+        write_json(target / ABOUT, asdict(done))
+        shutil.rmtree(place)
+        self.rows.append(self._row(done))
+        return "collapsed" if has_collapsed else f"validation {val_rsum:.1f}, {minutes:.1f} minutes"
+
+    def _row(self, done: Done) -> Row:
+        plan = self.packed[done.setting, done.dataset].plan
+        return Row(
+            setting=done.setting,
+            dataset=done.dataset,
+            seed=done.seed,
+            factor=done.factor,
+            regularisation=done.regularisation,
+            digest=plan.digest,
+            corpus="",
+            code=plan.code,
+            trained=plan.trained,
+            commit="",
+            minutes=done.minutes,
+            val_rsum=done.val_rsum,
+            best_epoch=0,
+            last_epoch=0,
+            cap=0,
+            outcome="",
+            figures={},
+        )
+
+
+def work(away: Away, processes: int, seconds: float) -> None:
+    """Work until nothing is left or the time is over; then what runs is ended.
+
+    Args:
+        away: the work.
+        processes: how many run at a time.
+        seconds: how long.
+
+    Raises:
+        WorkbenchError: some have failed; they are named when the others are done.
+    """
+    for module in {_module(step.command) for one in away.packed.values() for step in one.steps}:
+        import_module(module)  # once, for all processes
+    begun = time.monotonic()
+    running: dict[int, Job] = {}
+    count = 0
+    may_begin = True  # looking what is lacking takes time
+    while time.monotonic() - begun < seconds:
+        if may_begin:
+            for job in away.ready([*running.values()])[: processes - len(running)]:
+                running[away.begin(job)] = job
+        if not running:
+            break
+        number, status, used = os.wait4(-1, os.WNOHANG)
+        may_begin = number != 0
+        if not number:
+            time.sleep(0.05)
+            continue
+        job = running.pop(number)
+        minutes = (used.ru_utime + used.ru_stime) / 60
+        outcome = away.end(job, os.waitstatus_to_exitcode(status), minutes)
+        count += 1
+        say(f"{time.monotonic() - begun:.0f} s, {count}: {job.name}: {outcome}")
+    for number in running:
+        os.killpg(number, signal.SIGKILL)
+        os.waitpid(number, 0)
+    say(f"{counted(count, 'run')}, {len(running)} cut")
+    if away.failed:
+        raise WorkbenchError(
+            f"{counted(len(away.failed), 'run')} failed: {listing(sorted(away.failed))}",
+            f"what they said is in {away.runs}; the same command tries them again",
+        )
+
+
+def _run_in_child(place: Path, commands: Sequence[str]) -> NoReturn:
+    """Run commands one after the other in this process, which ends with the exit code of the first
+    that fails."""
+    status = 1
+    try:
+        os.setsid()  # what it starts is ended with it
+        with open(place / "run.log", "wb") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        os.chdir(place)
+        for line in commands:
+            _run_stage(line)
+        status = 0
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # nothing of this process may go on as its parent
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _module(line: str) -> str:
+    """Which module a command of dvc.yaml runs."""
+    python, dash, module, *_ = shlex.split(line)
+    if (python, dash) != ("python", "-m"):
+        raise WorkbenchError(f"{line}: only `python -m` runs here")
+    return module
+
+
+def _run_stage(line: str) -> None:
+    """Run a command of dvc.yaml in this process."""
+    module = _module(line)
+    stage = import_module(module).main
+    stage.main(args=shlex.split(line)[3:], prog_name=module, standalone_mode=False)
+
+
+def _files_of(step: Step, job: Job) -> tuple[str, ...]:
+    return step.kept if job.is_of_search else (*step.kept, *step.ranks)
+
+
+def _slug(job: Job) -> str:
+    assert job.point is not None
+    point = f"{job.point.factor:g}.{job.point.regularisation}"
+    return f"{job.plan.setting}.{job.plan.dataset}.{job.seed}.{point}"
