@@ -10,11 +10,11 @@ import os
 import shlex
 import shutil
 import signal
-import sys
 import time
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -297,26 +297,34 @@ def work(away: Away, processes: int, seconds: float) -> None:
 
 
 def _run_in_child(place: Path, commands: Sequence[str]) -> NoReturn:
-    """Run commands one after the other in this process, which ends with the exit code of the first
-    that fails."""
+    """Run commands in this process, which ends with the exit code of the first that fails. What
+    its parent had not written yet stays with it."""
     status = 1
     try:
         os.setsid()  # what it starts is ended with it
-        with open(place / "run.log", "wb") as log:
+        with (
+            open(place / "run.log", "w", buffering=1, encoding="utf-8") as log,
+            redirect_stdout(log),
+            redirect_stderr(log),
+        ):
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
-        os.chdir(place)
+            os.chdir(place)
+            status = _exit_code(commands)
+    finally:
+        os._exit(status)
+
+
+def _exit_code(commands: Sequence[str]) -> int:
+    try:
         for line in commands:
             _run_stage(line)
-        status = 0
     except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
-    except BaseException:  # nothing of this process may go on as its parent
+        return error.code if isinstance(error.code, int) else 1
+    except BaseException:  # nobody is behind this process who would print it
         traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        return 1
+    return 0
 
 
 def _module(line: str) -> str:
