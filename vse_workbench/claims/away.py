@@ -14,7 +14,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -265,11 +265,26 @@ def work(away: Away, processes: int, seconds: float) -> None:
     """
     for module in {_module(step.command) for one in away.packed.values() for step in one.steps}:
         import_module(module)  # once, for all processes
-    begun = time.monotonic()
     running: dict[int, Job] = {}
+    try:
+        count = _work_until(away, processes, time.monotonic() + seconds, running)
+    finally:  # after Ctrl-C, too
+        for number in running:
+            _stop(number)
+    say(f"{counted(count, 'run')}, {len(running)} cut")
+    if away.failed:
+        raise WorkbenchError(
+            f"{counted(len(away.failed), 'run')} failed: {listing(sorted(away.failed))}",
+            f"what they said is in {away.runs}; the same command tries them again",
+        )
+
+
+def _work_until(away: Away, processes: int, end: float, running: dict[int, Job]) -> int:
+    """Begin and end runs, which are in `running` meanwhile; how many have ended."""
+    begun = time.monotonic()
     count = 0
     may_begin = True  # looking what is lacking takes time
-    while time.monotonic() - begun < seconds:
+    while time.monotonic() < end:
         if may_begin:
             for job in away.ready([*running.values()])[: processes - len(running)]:
                 running[away.begin(job)] = job
@@ -285,15 +300,15 @@ def work(away: Away, processes: int, seconds: float) -> None:
         outcome = away.end(job, os.waitstatus_to_exitcode(status), minutes)
         count += 1
         say(f"{time.monotonic() - begun:.0f} s, {count}: {job.name}: {outcome}")
-    for number in running:
-        os.killpg(number, signal.SIGKILL)
-        os.waitpid(number, 0)
-    say(f"{counted(count, 'run')}, {len(running)} cut")
-    if away.failed:
-        raise WorkbenchError(
-            f"{counted(len(away.failed), 'run')} failed: {listing(sorted(away.failed))}",
-            f"what they said is in {away.runs}; the same command tries them again",
-        )
+    return count
+
+
+def _stop(number: int) -> None:
+    """Kill a run with what it has started, also where it has no group of its own yet."""
+    for kill in (os.killpg, os.kill):
+        with suppress(ProcessLookupError):
+            kill(number, signal.SIGKILL)
+    os.waitpid(number, 0)
 
 
 def _run_in_child(place: Path, commands: Sequence[str]) -> NoReturn:

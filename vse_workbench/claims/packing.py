@@ -59,7 +59,7 @@ def pack(
     Raises:
         WorkbenchError: a shared stage fails.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / INPUTS).mkdir(parents=True, exist_ok=True)
     shutil.copyfile(LEDGER, folder / LEDGER)
     packed = []
     inputs: dict[str, dict[str, str]] = {}  # settings often share them
@@ -223,7 +223,6 @@ def _pack_inputs(
     found = [home.path / path for path in paths]
     files = {file for path in found for file in (path, *path.rglob("*")) if file.is_file()}
     copies = {}
-    (folder / INPUTS).mkdir(exist_ok=True)
     for file in sorted(files):
         content = sha256_file(file)[:16]
         copies[str(file.relative_to(home.path))] = content
