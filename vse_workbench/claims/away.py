@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -29,7 +29,7 @@ from pipeline.runtime.process import say
 from stages.params import default_values
 from vse_workbench.claims.keeping import COLLAPSE
 from vse_workbench.claims.ledger import AS_IT_IS, Ledger, read_ledger, setting_params
-from vse_workbench.claims.queue import RECIPES, Job, Plan, lacking_jobs
+from vse_workbench.claims.queue import ALONE, RECIPES, Job, Plan, lacking_jobs
 from vse_workbench.claims.results import Row, read_rows
 from vse_workbench.claims.runs import last_lines
 
@@ -71,14 +71,8 @@ class Queue:
 class Done:
     """What is known of a run that has ended, beside the files it kept."""
 
-    setting: str
-    dataset: str
-    seed: int
-    factor: float
-    regularisation: int
-    minutes: float  # of a processor
+    row: Row  # with what a search reads
     has_collapsed: bool
-    val_rsum: float
 
 
 def write_queue(folder: Path, queue: Queue) -> None:
@@ -126,12 +120,10 @@ class Away:
         self.runs = runs.resolve()
         self.ledger: Ledger = read_ledger(folder / LEDGER)
         self.defaults = default_values()
-        self.packed = {
-            (one.plan.setting, one.plan.dataset): one for one in read_queue(folder).packed
-        }
+        self.packed = {one.plan.place: one for one in read_queue(folder).packed}
         self.plans = [one.plan for one in self.packed.values()]
         self.rows = read_rows(folder / ROWS)
-        self.rows += [self._row(done) for done in runs_done(folder).values()]
+        self.rows += [done.row for done in runs_done(folder).values()]
         self.failed: set[str] = set()
 
     def ready(self, running: Sequence[Job]) -> list[Job]:
@@ -139,8 +131,8 @@ class Away:
         before those of a later one."""
         names = {job.name for job in running} | self.failed
         jobs = lacking_jobs(self.ledger, self.plans, self.rows)
-        order = {(plan.setting, plan.dataset): number for number, plan in enumerate(self.plans)}
-        jobs.sort(key=lambda job: order[job.plan.setting, job.plan.dataset])
+        order = {plan.place: number for number, plan in enumerate(self.plans)}
+        jobs.sort(key=lambda job: order[job.plan.place])
         return [job for job in jobs if job.point is not None and job.name not in names]
 
     def begin(self, job: Job) -> int:
@@ -154,7 +146,7 @@ class Away:
         """
         place = self.runs / _slug(job)
         shutil.rmtree(place, ignore_errors=True)
-        packed = self.packed[job.plan.setting, job.plan.dataset]
+        packed = self.packed[job.plan.place]
         for path, content in packed.inputs[job.seed].items():
             link_to(self.folder / INPUTS / content, place / path)
         self._write_params(place, job)
@@ -175,7 +167,7 @@ class Away:
             recipes=RECIPES,
             point=job.point or AS_IT_IS,
         )
-        runtime = params["runtime"] | {"threads": 1, "processes": 1}
+        runtime = params["runtime"] | ALONE
         evaluation = params["evaluation"] | {"bootstrap": 0}  # claims have intervals of their own
         own = {"seed": job.seed, "runtime": runtime, "evaluation": evaluation}
         write_json(place / "params.yaml", params | own)
@@ -202,7 +194,7 @@ class Away:
         target = self.folder / DONE / _slug(job)
         shutil.rmtree(target, ignore_errors=True)
         val_rsum = 0.0
-        for step in self.packed[job.plan.setting, job.plan.dataset].steps:
+        for step in self.packed[job.plan.place].steps:
             for path in () if has_collapsed else _files_of(step, job):
                 (target / path).parent.mkdir(parents=True, exist_ok=True)
                 if path.endswith(".safetensors"):
@@ -211,45 +203,13 @@ class Away:
                     val_rsum = description.val_rsum
                 else:
                     shutil.copyfile(place / path, target / path)
-        point = job.point
-        assert point is not None
-        done = Done(
-            setting=job.plan.setting,
-            dataset=job.plan.dataset,
-            seed=job.seed,
-            factor=point.factor,
-            regularisation=point.regularisation,
-            minutes=round(minutes, 2),
-            has_collapsed=has_collapsed,
-            val_rsum=val_rsum,
-        )
+        row = job.row(minutes=round(minutes, 2), val_rsum=val_rsum)
         target.mkdir(parents=True, exist_ok=True)
-        write_json(target / ABOUT, asdict(done))
+        done = TypeAdapter(Done).dump_python(Done(row, has_collapsed), mode="json")
+        write_json(target / ABOUT, done)
         shutil.rmtree(place)
-        self.rows.append(self._row(done))
+        self.rows.append(row)
         return "collapsed" if has_collapsed else f"validation {val_rsum:.1f}, {minutes:.1f} minutes"
-
-    def _row(self, done: Done) -> Row:
-        plan = self.packed[done.setting, done.dataset].plan
-        return Row(
-            setting=done.setting,
-            dataset=done.dataset,
-            seed=done.seed,
-            factor=done.factor,
-            regularisation=done.regularisation,
-            digest=plan.digest,
-            corpus="",
-            code=plan.code,
-            trained=plan.trained,
-            commit="",
-            minutes=done.minutes,
-            val_rsum=done.val_rsum,
-            best_epoch=0,
-            last_epoch=0,
-            cap=0,
-            outcome="",
-            figures={},
-        )
 
 
 def work(away: Away, processes: int, seconds: float) -> None:

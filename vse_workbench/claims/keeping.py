@@ -25,7 +25,7 @@ from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.graph import GRAPH, LOCALISING, stage_paths
 from pipeline.runtime.recipes import leaves
 from pipeline.runtime.text import Values
-from vse_workbench.claims.ledger import AS_IT_IS, FEATURES, FIGURES
+from vse_workbench.claims.ledger import FEATURES, FIGURES
 from vse_workbench.claims.queue import TRAINING, Job, Plan
 from vse_workbench.claims.ranks import KeptRanks, write_ranks
 from vse_workbench.claims.results import COLLAPSED, Kept, Row
@@ -77,24 +77,13 @@ def keep_run(
     if is_of_phrases:
         tables = sorted(_path_in(folder, plan.stage, "phrases").glob("*.parquet"))
         digests += map(sha256_file, tables)
-    point = job.point or AS_IT_IS
-    row = Row(
-        setting=plan.setting,
-        dataset=plan.dataset,
-        seed=job.seed,
-        factor=point.factor,
-        regularisation=point.regularisation,
-        digest=plan.digest,
-        corpus=fingerprint(tables=digests)[:12],
-        code=plan.code,
-        trained=plan.trained,
-        commit=commit,
+    row = job.row(
         minutes=round(minutes, 1),
         val_rsum=val_rsum,
-        best_epoch=best,
-        last_epoch=last,
-        cap=cap,
+        epochs=(best, last, cap),
         outcome=COLLAPSED if at_chance else "",
+        corpus=fingerprint(tables=digests)[:12],
+        commit=commit,
         figures=figures,
     )
     if not job.is_of_search and not has_collapsed:

@@ -241,6 +241,22 @@ def search_on(ledger: Ledger, dataset: str, model: str) -> Search:
     return own if own and model in own.keys else ledger.search
 
 
+def search_seeds_of(ledger: Ledger, setting: str, dataset: str) -> tuple[int, ...]:
+    """The seeds of a setting's search on a dataset.
+
+    Args:
+        ledger: the claims.
+        setting: its name.
+        dataset: on which it runs.
+
+    Returns:
+        The first of SEARCH_SEEDS, none for a model that has no search.
+    """
+    model = resolved_setting(ledger, setting).model
+    search = search_on(ledger, dataset, model)
+    return SEARCH_SEEDS[: search.seeds] if model in search.keys else ()
+
+
 def unmet_premises(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
     """The premises of a claim that a dataset, or a setting on it, lacks. A premise of settings
     holds for those of them that say what they have.

@@ -28,11 +28,9 @@ from vse_workbench.claims.away import (
 )
 from vse_workbench.claims.keeping import keep_run
 from vse_workbench.claims.ledger import (
-    SEARCH_SEEDS,
     Ledger,
-    Point,
     resolved_setting,
-    search_on,
+    search_seeds_of,
     seeds_of,
 )
 from vse_workbench.claims.queue import TRAINING, Job, Plan, is_below, stages_with
@@ -66,16 +64,14 @@ def pack(
     for plan, *_ in trained_alike(plans):
         stages = stages_with(plan.params)
         own = _of_model(plan, stages)
-        model = resolved_setting(ledger, plan.setting).model
-        search = search_on(ledger, plan.dataset, model)
-        seeds = SEARCH_SEEDS[: search.seeds] if model in search.keys else ()
         of_seeds = {}
-        for seed in (*seeds, *seeds_of(ledger, plan.setting, plan.dataset)):
+        for seed in (*search_seeds_of(ledger, *plan.place), *seeds_of(ledger, *plan.place)):
             params = plan.params | {"seed": seed}
             key = fingerprint(read=_read_by_shared(plan, stages, params), paths=_paths(own))
             if key not in inputs:
                 inputs[key] = _pack_inputs(plan, params, _paths(own), home, folder)
             of_seeds[seed] = inputs[key]
+        model = resolved_setting(ledger, plan.setting).model
         if plan.params[model].get("word_vectors") == "random":
             # no run reads them: those of one seed do for all
             first = next(iter(of_seeds.values()))
@@ -85,7 +81,7 @@ def pack(
         packed.append(Packed(plan, of_seeds, steps))
         say(f"{plan.setting} on {plan.dataset}: packed")
     write_queue(folder, Queue(home.commit, tuple(packed)))
-    here = {(plan.setting, plan.dataset) for plan in plans}
+    here = {plan.place for plan in plans}
     write_rows(folder / ROWS, [row for row in rows if row.place[:2] in here])
     wanted = {name for one in packed for own in one.inputs.values() for name in own.values()}
     for file in (folder / INPUTS).iterdir():
@@ -116,26 +112,24 @@ def unpack(folder: Path, kept: Kept, plans: Sequence[Plan]) -> list[Row]:
     Raises:
         WorkbenchError: a run was made with other code or settings than today's.
     """
-    groups = {
-        (plan.setting, plan.dataset): group for group in trained_alike(plans) for plan in group
-    }
+    groups = {plan.place: group for group in trained_alike(plans) for plan in group}
     queue = read_queue(folder)
-    packed = {(one.plan.setting, one.plan.dataset): one for one in queue.packed}
+    packed = {one.plan.place: one for one in queue.packed}
     places = {row.place[:5] for row in kept.rows}
     new = []
     for place, done in runs_done(folder).items():
-        one = packed[done.setting, done.dataset]
-        group = groups.get((done.setting, done.dataset), [])
+        row = done.row
+        one = packed[row.place[:2]]
+        group = groups.get(row.place[:2], [])
         if one.plan.key not in [plan.key for plan in group]:
             raise WorkbenchError(
                 f"{place.name}: was packed with other code or settings than today's: not kept",
                 "git checkout the commit that it was packed from, or pack and run it again",
             )
-        point = Point(done.factor, done.regularisation)
         jobs = [
-            Job(plan, done.seed, point, None)
+            Job(plan, row.seed, row.point, None)
             for plan in group
-            if (plan.setting, plan.dataset, done.seed, point, plan.key) not in places
+            if (*plan.place, row.seed, row.point, plan.key) not in places
         ]
         if jobs:
             new += _keep(place, done, one, jobs, queue.commit, kept)
@@ -151,7 +145,7 @@ def _keep(
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         shutil.copytree(place, home, dirs_exist_ok=True)
-        for path, content in packed.inputs[done.seed].items():
+        for path, content in packed.inputs[done.row.seed].items():
             link_to(place.parents[1] / INPUTS / content, home / path)
         shutil.copyfile(GRAPH, home / GRAPH)
         write_json(home / SETTINGS, packed.plan.params)
@@ -160,7 +154,7 @@ def _keep(
                 job,
                 folder=home,
                 commit=commit,
-                minutes=done.minutes,
+                minutes=done.row.minutes,
                 has_collapsed=done.has_collapsed,
                 kept=kept,
             )

@@ -27,13 +27,14 @@ from vse_workbench.claims.ledger import (
     Point,
     is_tried,
     resolved_setting,
-    search_on,
+    search_seeds_of,
     seeds_of,
     setting_params,
 )
 from vse_workbench.claims.results import Row, Run, searched, shown_point
 
 RECIPES = Path("recipes")
+ALONE = {"threads": 1, "processes": 1}  # of `runtime`: how a run uses the machine
 CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
 TRAINING = ("train@", "train_more@", "train_phrases@")  # how the names of stages that train begin
 # What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
@@ -64,6 +65,11 @@ class Plan:
     @property
     def key(self) -> str:
         return f"{self.digest}.{self.code}"
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What tells it from other plans of today."""
+        return self.setting, self.dataset
 
 
 class Planner:
@@ -164,6 +170,53 @@ class Job:
     def is_of_search(self) -> bool:
         return self.seed in SEARCH_SEEDS
 
+    def row(
+        self,
+        minutes: float,
+        val_rsum: float,
+        epochs: tuple[int, int, int] = (0, 0, 0),
+        outcome: str = "",
+        corpus: str = "",
+        commit: str = "",
+        figures: Mapping[str, float] | None = None,
+    ) -> Row:
+        """The row of this run.
+
+        Args:
+            minutes: of a processor.
+            val_rsum: of the kept epoch.
+            epochs: best_epoch, last_epoch and cap of Row; a search reads neither these nor what
+                follows.
+            outcome: as in Row.
+            corpus: as in Row.
+            commit: as in Row.
+            figures: as in Row; None: none.
+
+        Returns:
+            The row.
+        """
+        point = self.point or AS_IT_IS
+        best, last, cap = epochs
+        return Row(
+            setting=self.plan.setting,
+            dataset=self.plan.dataset,
+            seed=self.seed,
+            factor=point.factor,
+            regularisation=point.regularisation,
+            digest=self.plan.digest,
+            corpus=corpus,
+            code=self.plan.code,
+            trained=self.plan.trained,
+            commit=commit,
+            minutes=minutes,
+            val_rsum=val_rsum,
+            best_epoch=best,
+            last_epoch=last,
+            cap=cap,
+            outcome=outcome,
+            figures=figures or {},
+        )
+
 
 def without_data(params: Values) -> Values:
     """A params.yaml that is valid also where raw data and a model of words are not there."""
@@ -208,14 +261,14 @@ def lacking_jobs(
     jobs: list[Job] = []
     codes = codes or {}
     for plan in plans:
-        here = (plan.setting, plan.dataset)
         key = f"{plan.digest}.{codes.get(plan.code, plan.code)}"
-        matching = [row for row in rows if row.place[:2] == here and key_of(row, codes) == key]
+        matching = [
+            row for row in rows if row.place[:2] == plan.place and key_of(row, codes) == key
+        ]
         kept = {(row.seed, row.point) for row in matching}
         minutes = _expected_minutes(ledger, plan, rows)
         search = searched(ledger, plan.setting, plan.dataset, matching)
-        model = resolved_setting(ledger, plan.setting).model
-        seeds = SEARCH_SEEDS[: search_on(ledger, plan.dataset, model).seeds]
+        seeds = search_seeds_of(ledger, plan.setting, plan.dataset)
         runs: list[tuple[int, Point | None]] = [
             (seed, point) for point in search.lacking for seed in seeds
         ]
@@ -248,7 +301,7 @@ def carrying_jobs(
         seeds = seeds_of(ledger, plan.setting, plan.dataset)
         for row in rows:
             older = codes.get(row.code, row.code)
-            is_of_plan = row.place[:2] == (plan.setting, plan.dataset) and row.seed in seeds
+            is_of_plan = row.place[:2] == plan.place and row.seed in seeds
             is_older = row.digest == plan.digest and plan.code not in (older, row.code)
             if is_of_plan and is_older:
                 job = Job(plan, row.seed, row.point, row.minutes)

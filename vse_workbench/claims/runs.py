@@ -22,7 +22,7 @@ from stages.common import WORK
 from vse_workbench.claims.carrying import Codes, equal_codes, find_reruns
 from vse_workbench.claims.keeping import COLLAPSE, keep_run
 from vse_workbench.claims.ledger import AS_IT_IS, Ledger, read_ledger
-from vse_workbench.claims.queue import Job, Plan, Planner, cost_text, lacking_jobs
+from vse_workbench.claims.queue import ALONE, Job, Plan, Planner, cost_text, lacking_jobs
 from vse_workbench.claims.results import Kept, Row, write_rows
 from vse_workbench.guard import guarded, own_path
 
@@ -195,11 +195,11 @@ class Runs:
         """
         plan = job.plan
         params = self.planner.params(plan.setting, plan.dataset, job.point or AS_IT_IS)
-        runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1, "processes": 1}
+        runtime = read_yaml(Path("params.yaml"))["runtime"] | ALONE
         code, minutes = folder.run(job, params | {"seed": job.seed, "runtime": runtime})
         log = folder.log.read_text(encoding="utf-8", errors="replace")
         if code and COLLAPSE not in log:
-            raise WorkbenchError(folder.last_lines())
+            raise WorkbenchError(last_lines(log))
         if Planner(read_ledger()).plan(plan.setting, plan.dataset).key != plan.key:
             raise WorkbenchError(
                 f"{job.name}: was started with other code or settings than today's: not kept",

@@ -74,7 +74,7 @@ def test_runs_that_fail_are_named_and_tried_again(packed, tmp_path):
     work(Away(packed, tmp_path / "runs"), processes=2, seconds=60)
     assert written(packed) == ["even 2 8", "odd 1 8", "odd 3 8"]
     assert Away(packed, tmp_path / "runs").ready([]) == []
-    assert [one.seed for one in runs_done(packed).values()] == [1, 2, 3]
+    assert [one.row.seed for one in runs_done(packed).values()] == [1, 2, 3]
     assert not any(path.is_symlink() for path in packed.rglob("*"))
 
 
