@@ -68,6 +68,7 @@ class Search(Section):
         the first or the last of the tried ones and `factors` has a next one.
     keys: by model what is multiplied; a model without any has no search.
     regularisation: by model.
+    settings: those alone that a dataset's search is of, none: all of its models.
     """
 
     factors: Annotated[list[Positive], Field(min_length=1)]
@@ -75,12 +76,13 @@ class Search(Section):
     seeds: Annotated[int, Field(ge=1, le=len(SEARCH_SEEDS))] = 1
     first: list[Positive] = Field(default_factory=list)
     regularisation: dict[str, Regularisation] = Field(default_factory=dict)
+    settings: list[Name] = Field(default_factory=list)
 
 
 class Dataset(Section):
     """Where claims are tried: a recipe laid over the defaults, `set` over that. `seeds` are those
-    of the file where it has none of its own; `search` is of the models in its `keys`, the search
-    of the file of all others."""
+    of the file where it has none of its own; `search` is of the models in its `keys`, or of its
+    `settings` alone, the search of the file of all others."""
 
     title: Name
     drawn: bool = False  # scenes that a program drew, not photographs
@@ -226,19 +228,22 @@ def judging_seeds(ledger: Ledger, claim: Claim, dataset: str) -> list[int]:
     return [seed for seed in first if seed in second]
 
 
-def search_on(ledger: Ledger, dataset: str, model: str) -> Search:
-    """The search of a model's settings on a dataset.
+def search_on(ledger: Ledger, setting: str, dataset: str) -> Search:
+    """The search of a setting on a dataset.
 
     Args:
         ledger: the claims.
-        dataset: where they run.
-        model: whose settings.
+        setting: its name.
+        dataset: on which it runs.
 
     Returns:
-        The dataset's own if it has keys of the model, else that of the file.
+        The dataset's own if it has keys of the setting's model and is not of other settings, else
+        that of the file.
     """
     own = ledger.datasets[dataset].search
-    return own if own and model in own.keys else ledger.search
+    if own is None or resolved_setting(ledger, setting).model not in own.keys:
+        return ledger.search
+    return ledger.search if own.settings and setting not in own.settings else own
 
 
 def search_seeds_of(ledger: Ledger, setting: str, dataset: str) -> tuple[int, ...]:
@@ -253,7 +258,7 @@ def search_seeds_of(ledger: Ledger, setting: str, dataset: str) -> tuple[int, ..
         The first of SEARCH_SEEDS, none for a model that has no search.
     """
     model = resolved_setting(ledger, setting).model
-    search = search_on(ledger, dataset, model)
+    search = search_on(ledger, setting, dataset)
     return SEARCH_SEEDS[: search.seeds] if model in search.keys else ()
 
 
@@ -330,7 +335,7 @@ def setting_params(
     for values in (where.set, setting.set, where.over.get(ALL, {}), where.over.get(name, {})):
         for key, value in values.items():
             _set_key(params, key, value, context)
-    search = search_on(ledger, dataset, setting.model)
+    search = search_on(ledger, name, dataset)
     for key in search.keys.get(setting.model, []) if point.factor != 1 else ():
         _set_key(params, key, float(f"{dict(leaves(params))[key] * point.factor:.6g}"), context)
     if point.regularisation:
@@ -364,6 +369,10 @@ def _reference_problems(ledger: Ledger) -> Iterator[str]:
         strange = where.over.keys() - ledger.settings.keys() - {ALL}
         if strange:
             yield f"datasets.{dataset}.over: {listing(sorted(strange))}: no such setting"
+        searched = where.search.settings if where.search else []
+        unknown = [name for name in searched if name not in ledger.settings]
+        if unknown:
+            yield f"datasets.{dataset}.search.settings: {listing(unknown)}: no such setting"
     for name, claim in ledger.claims.items():
         named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
         named += [("measure", claim.measure, "measures")]

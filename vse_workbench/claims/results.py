@@ -147,7 +147,7 @@ def searched(ledger: Ledger, setting: str, dataset: str, rows: Iterable[Row]) ->
         What is lacking, or the choice.
     """
     model = resolved_setting(ledger, setting).model
-    search = search_on(ledger, dataset, model)
+    search = search_on(ledger, setting, dataset)
     if model not in search.keys:
         return Searched([], Point())
     means = _validation_means(rows, SEARCH_SEEDS[: search.seeds])

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import yaml
-from claim_cases import content, ledger, planned, row
+from claim_cases import content, planned, row
 
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.claims.away import (
@@ -20,7 +20,6 @@ from vse_workbench.claims.away import (
     work,
     write_queue,
 )
-from vse_workbench.claims.ledger import search_on
 from vse_workbench.claims.packing import trained_alike
 from vse_workbench.claims.results import write_rows
 
@@ -97,14 +96,3 @@ def test_one_training_serves_settings_that_differ_in_their_criterion():
         planned(name, "vse", dim=dim) for name, dim in (("a", 2), ("b", 2), ("c", 1))
     )
     assert trained_alike([wide, narrow, csls]) == [[wide, csls], [narrow]]
-
-
-def test_a_search_of_a_dataset_is_that_of_the_models_it_names():
-    own = {"factors": [1.0, 2.0], "keys": {"vse": ["vse.training.lr"]}}
-    claims = ledger()
-    assert search_on(claims, "world", "vse") == claims.search
-    values = content()
-    values["datasets"]["world"]["search"] = own
-    claims = type(claims).model_validate(values)
-    assert search_on(claims, "world", "vse").factors == [1.0, 2.0]
-    assert search_on(claims, "world", "two_branch") == claims.search

@@ -12,6 +12,7 @@ from vse_workbench.claims.ledger import (
     judging_seeds,
     read_ledger,
     resolved_setting,
+    search_on,
     seeds_of,
     setting_params,
 )
@@ -100,6 +101,25 @@ def test_a_factor_multiplies_the_keys_of_the_search_of_a_model(recipes):
     assert found["two_branch"] == {"lr": 0.0003}
     found = setting_params(claims, "narrow", "world", defaults, recipes, Point(0.3))
     assert found["vse"]["dim"] == 8
+
+
+def test_a_search_of_a_dataset_is_that_of_the_models_or_settings_it_names(tmp_path):
+    own = {"factors": [1.0, 2.0], "keys": {"vse": ["vse.training.lr"]}}
+    values = content()
+    values["settings"]["other"] = {"model": "two_branch"}
+    claims = Ledger.model_validate(values)
+    assert search_on(claims, "narrow", "world") == claims.search
+    values["datasets"]["world"]["search"] = own
+    claims = Ledger.model_validate(values)
+    assert search_on(claims, "narrow", "world").factors == [1.0, 2.0]
+    assert search_on(claims, "other", "world") == claims.search
+    own["settings"] = ["wide"]
+    claims = Ledger.model_validate(values)
+    assert search_on(claims, "wide", "world").factors == [1.0, 2.0]
+    assert search_on(claims, "narrow", "world") == claims.search
+    own["settings"] = ["widest"]
+    with pytest.raises(WorkbenchError, match="widest: no such setting"):
+        read_ledger(written(tmp_path, values))
 
 
 def test_a_regularisation_of_the_search_takes_the_place_of_the_settings_own(recipes):

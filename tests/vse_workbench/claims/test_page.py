@@ -441,7 +441,7 @@ def once(ledger, kept, claim, dataset):
 def at_edge(ledger, rows, run):
     """Whether a run has the smallest or the largest factor that its search has tried."""
     model = resolved_setting(ledger, run.setting).model
-    if model not in search_on(ledger, run.dataset, model).keys:
+    if model not in search_on(ledger, run.setting, run.dataset).keys:
         return False
     alike = [
         r

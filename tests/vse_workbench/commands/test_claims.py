@@ -42,7 +42,7 @@ SIDES = {name for claim in LEDGER.claims.values() for name in (claim.first, clai
 def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, dataset):
     monkeypatch.chdir(ROOT)
     model = resolved_setting(LEDGER, setting).model
-    search = search_on(LEDGER, dataset, model)
+    search = search_on(LEDGER, setting, dataset)
     values = search.regularisation[model].values if model in search.regularisation else []
     points = [Point(), Point(min(search.factors)), Point(max(search.factors))]
     points += [Point(1.0, number) for number in range(1, len(values) + 1)]
