@@ -24,6 +24,7 @@ import pytest
 
 FIRST_PARTY = ("pipeline", "models", "stages", "tests", "vse_workbench", "conftest")
 MEMORY = 16 << 30  # bytes of addresses that the tests of a mutant may take
+CHILDREN = ".children"  # of a file, while tests are recorded
 Calls = dict[str, list[str]]  # "file:first line" of a function -> tests that call it
 
 
@@ -67,6 +68,7 @@ def _begin(tree: Path, said: int) -> None:
     os.setsid()
     os.dup2(said, 1)
     os.dup2(said, 2)
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # pytest may have put others there
     os.chdir(tree)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -117,9 +119,12 @@ class Chosen:
 
 
 class Recorder:
-    """A plug-in of pytest that records which tests call which functions of some files."""
+    """A plug-in of pytest that records which tests call which functions of some files, in processes
+    that they fork, too, which append theirs to a file."""
 
-    def __init__(self, tree: Path, folders: Iterable[str]) -> None:
+    def __init__(self, tree: Path, folders: Iterable[str], of_children: Path) -> None:
+        self.process = os.getpid()
+        self.of_children = of_children
         self.tree = f"{tree}/"
         self.prefixes = tuple(f"{tree}/{folder}" for folder in folders)
         self.calls: dict[str, set[str]] = {}
@@ -131,7 +136,19 @@ class Recorder:
         code = frame.f_code
         if code.co_filename.startswith(self.prefixes):
             name = f"{code.co_filename.removeprefix(self.tree)}:{code.co_firstlineno}"
-            self.calls.setdefault(name, set()).add(self.test)
+            tests = self.calls.setdefault(name, set())
+            if self.test not in tests:
+                tests.add(self.test)
+                if os.getpid() != self.process:
+                    with self.of_children.open("a") as file:
+                        file.write(f"{name}\t{self.test}\n")
+
+    def read_children(self) -> None:
+        """Add what the processes have recorded that tests forked."""
+        text = self.of_children.read_text() if self.of_children.is_file() else ""
+        for line in text.splitlines():
+            name, _, test = line.partition("\t")
+            self.calls.setdefault(name, set()).add(test)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Any:
@@ -165,14 +182,17 @@ def record(tree: Path, folders: list[str], tests: list[str], kept: Path) -> dict
         fail without any change, which say nothing of a mutant.
     """
     if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.with_suffix(CHILDREN).unlink(missing_ok=True)
 
         def run() -> int:
-            recorder = Recorder(tree, folders)
+            recorder = Recorder(tree, folders, kept.with_suffix(CHILDREN))
             chosen = Chosen(tests=None, without=(), limit=600)
             code = pytest.main([*PLAIN, *tests], plugins=[recorder, chosen])
+            recorder.read_children()
+            recorder.of_children.unlink(missing_ok=True)
             calls = {name: sorted(own) for name, own in recorder.calls.items()}
             found = {"calls": calls, "seconds": recorder.seconds, "failed": [*recorder.failed]}
-            kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps(found))
             return int(code)
 
