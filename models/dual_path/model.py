@@ -81,11 +81,11 @@ class DualPathPhaseConfig(Section):
 PHASES = (
     DualPathPhaseConfig(
         name="stage_1",
-        epochs=30,
+        epochs=26,
         images="features",
         train=BUT_THE_CNN,
-        weights=StageWeightsConfig(ranking=0.0, image_instance=1.0, text_instance=1.0),
-        lr=0.002,
+        weights=StageWeightsConfig(ranking=1.0, image_instance=1.0, text_instance=1.0),
+        lr=0.004,
         stop_below=0.01,
     ),
     DualPathPhaseConfig(
@@ -94,7 +94,7 @@ PHASES = (
         images="pixels",
         train=PARTS,
         weights=StageWeightsConfig(ranking=1.0, image_instance=1.0, text_instance=1.0),
-        lr=0.0003,
+        lr=0.0001,
         stop_below=0.0,
     ),
 )
@@ -112,8 +112,8 @@ class DualPathTrainingConfig(SharedTraining):
 class DualPathConfig(WordsConfig):
     """The section `dual_path` of params.yaml; the paper's values are in parentheses."""
 
-    dim: Count = 256  # K of the joint space (2048)
-    hidden: Count = 256  # width between the two layers of a head (2048)
+    dim: Count = 512  # K of the joint space (2048)
+    hidden: Count = 1024  # width between the two layers of a head (2048)
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2  # of a head's hidden activations (0.75)
     slots: Count = 32  # words of a caption (32)
     alignment: Literal["shift", "left"] = "shift"  # where a caption begins in training
@@ -122,13 +122,13 @@ class DualPathConfig(WordsConfig):
     text_pool: Literal["max", "mean"] = "mean"  # over the slots that are left
     instance: Literal["separate", "sum"] = "separate"  # sum: eq. 11 and 12
     sampled_classes: Natural = 0  # that stand for all others of the instance loss; 0: all classes
-    margin: Positive = 1.0
+    margin: Positive = 0.2  # (1, for one negative)
     resize: Count = 128  # pixels, as in image_features (256)
     crop: Count = 112  # side of the random crop in training, pixels (224)
     flip: bool = False  # mirror crops at random, and average with mirror images in evaluation
     phases: Annotated[tuple[DualPathPhaseConfig, ...], Field(min_length=1, strict=False)] = PHASES
     training: DualPathTrainingConfig = DualPathTrainingConfig(
-        batch_size=128, accumulate=1, lr_step=24, clip=0.0, reduction="mean", workers=2
+        batch_size=128, accumulate=1, lr_step=20, clip=0.0, reduction="mean", workers=2
     )
 
     @cross_check

@@ -104,7 +104,8 @@ def phases(first=(), second=()):
 
 C4 = {"detector__architecture": "c4_resnet101", "image_features__weights": "random"}
 SAMPLED = {"dual_path__sampled_classes": 9}
-ACCUMULATED = {"dual_path__training__accumulate": 4, **phases((), {"epochs": 0})}
+INSTANCE_ALONE = {"weights": PHASES[0]["weights"] | {"ranking": 0.0}}
+ACCUMULATED = {"dual_path__training__accumulate": 4, **phases(INSTANCE_ALONE, {"epochs": 0})}
 
 
 def own(path):
@@ -222,7 +223,10 @@ COMPONENTS = "must be a whole number from 1, or none"
         ({"training__clip": -1}, "training.clip = -1: must be greater than or equal to 0"),
         ({"vse__training__lr_warmup_epochs": 9}, "must be below epochs = 9; 0: none"),
         ({"scan__training__accumulate": 4}, "unknown key"),
-        ({"dual_path__training__accumulate": 4}, "the ranking loss of 'stage_2' takes its neg"),
+        (
+            {"dual_path__training__accumulate": 4, **phases(INSTANCE_ALONE)},
+            "the ranking loss of 'stage_2' takes its neg",
+        ),
         (SAMPLED | ACCUMULATED, "accumulate = 4: must be 1 with dual_path.sampled_classes = 9"),
         ({"dual_path__training__warmup_epochs": 1}, "unknown key"),
         ({"cca__training": {"lr": 0.1}}, "unknown key"),
