@@ -22,6 +22,7 @@ RULE = "#010102"
 TRUE = "#010103"
 OTHER = "#010104"
 DASHES = ((), (7, 2), (7, 2, 2, 2), (2, 2))  # points
+DECIMALS = 6  # of the place of axes, as a share of the figure
 # points, which are the units of the SVG
 WIDTH = 380
 HEIGHT = 240
@@ -96,6 +97,7 @@ def as_svg(drawn: Figure, name: str, label: str) -> Markup:
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with matplotlib.rc_context({"svg.hashsalt": name}):
+        fix_layout(drawn, format="svg")
         drawn.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     text = buffer.getvalue()
     inner = text[text.index(">", text.index("<svg")) + 1 :]
@@ -109,3 +111,19 @@ def as_svg(drawn: Figure, name: str, label: str) -> Markup:
         label, width, height
     )
     return head + Markup(inner.strip())
+
+
+def fix_layout(drawn: Figure, **options: Any) -> None:
+    """Lay a figure out, and round where its axes are. The solver of the layout takes its unknowns
+    in the order of their addresses, so the last bits differ from process to process, and an SVG has
+    names that are made from them.
+
+    Args:
+        drawn: the figure; its layout stays as it is then.
+        options: of `savefig`, the format for one: each measures text in its own way.
+    """
+    drawn.savefig(io.BytesIO(), **options)
+    drawn.set_layout_engine("none")
+    for axes in drawn.axes:
+        left, bottom, width, height = (round(side, DECIMALS) for side in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))

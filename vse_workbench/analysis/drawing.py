@@ -1,6 +1,5 @@
 """Pictures of the analyses as PNG files: one style, and equal content in equal bytes."""
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.report.drawing import PLAIN
+from pipeline.report.drawing import PLAIN, fix_layout
 from pipeline.runtime.files import atomic_path
 
 # told apart also by colour-blind readers
@@ -19,7 +18,6 @@ OTHER = "#c8501e"
 FAINT = "#8a8a8a"
 SERIES = (TRUE, OTHER, "#2a7d46", "#7b4fa3")
 DPI = 150
-DECIMALS = 6  # of places in a figure, whose sides are 1
 UNDATED = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 _STYLE = PLAIN | {
@@ -49,20 +47,9 @@ def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
         drawn = Figure(figsize=(width, height))
         yield drawn
         kind = path.suffix[1:]
-        _fix_layout(drawn, kind)
+        fix_layout(drawn, format=kind, dpi=DPI)
         with atomic_path(path) as temporary:
             drawn.savefig(temporary, format=kind, dpi=DPI, metadata=UNDATED[kind])
-
-
-def _fix_layout(drawn: Figure, kind: str) -> None:
-    """Lay a figure out, and round where its axes are. The solver of the layout takes its unknowns
-    in the order of their addresses, so the last bits differ from process to process, and an SVG has
-    names that are made from them."""
-    drawn.savefig(io.BytesIO(), format=kind, dpi=DPI)  # each format measures text in its own way
-    drawn.set_layout_engine("none")
-    for axes in drawn.axes:
-        left, bottom, width, height = (round(side, DECIMALS) for side in axes.get_position().bounds)
-        axes.set_position((left, bottom, width, height))
 
 
 def panels(drawn: Figure, count: int, columns: int = 3, **shared: Any) -> Sequence[Axes]:

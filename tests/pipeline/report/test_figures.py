@@ -110,3 +110,14 @@ def test_an_interval_is_drawn_from_end_to_end_around_its_figure():
     values = [value for own in ends.values() for value in own]
     slope, start = np.polyfit(values, places, 1)
     np.testing.assert_allclose(slope * np.array(values) + start, places, atol=0.01)
+
+
+def test_axes_stand_at_places_of_few_digits():
+    with figure() as drawn:
+        for axes in drawn.subplots(2, 1, height_ratios=[1, 3]):
+            axes.plot([0, 1], [0, 3])
+            axes.set_ylabel("some words")
+        as_svg(drawn, "drawn", "two axes")
+    corners = [side for axes in drawn.axes for side in axes.get_position().min]
+    assert corners == [round(side, 6) for side in corners]
+    assert len({*corners}) == 3  # laid out below each other
