@@ -22,7 +22,6 @@ from typing import NoReturn
 
 from pydantic import TypeAdapter
 
-from pipeline.features.checkpoint import read_checkpoint, write_checkpoint
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
@@ -185,6 +184,11 @@ class Away:
         Returns:
             What came out, as a line.
         """
+        from pipeline.features.checkpoint import (  # torch takes seconds to load
+            read_checkpoint,
+            write_checkpoint,
+        )
+
         place = self.runs / _slug(job)
         log = (place / "run.log").read_text(encoding="utf-8", errors="replace")
         has_collapsed = status != 0 and COLLAPSE in log
