@@ -106,8 +106,9 @@ class _Training:
     def __init__(self) -> None:
         torch.manual_seed(0)
         _, width = cut(classifier("resnet18"), LAYERS, "mean_max", CROP)
+        settings = DualPathConfig(dropout=0.75, text_pool="max")
         self.model = DualPath(
-            DualPathConfig(dropout=0.75, text_pool="max"),
+            settings,
             vocabulary_size=WORDS,
             image_model="resnet18",
             image_layers=",".join(LAYERS),
@@ -117,7 +118,7 @@ class _Training:
             image_dim=width,
         )
         self.model.train()
-        self.loss = InstanceLoss(IMAGES, 256)
+        self.loss = InstanceLoss(IMAGES, settings.dim)
         weights = [*self.model.parameters(), *self.loss.parameters()]
         self.optimiser = torch.optim.SGD(weights, 0.001, momentum=0.9)
 

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,13 @@ SECONDS, SECONDS_OF_LONGEST = 100, 300
 
 def pytest_collection_modifyitems(items):
     """The longest files first: of several workers none may be given one when all else is done.
-    Last, and the longest of them last, where time is short, so that more of the others run."""
+    Where time is short, in an order that the commit draws, so that each has its turn."""
     order = {name: place for place, name in enumerate(LONGEST)}
-    sign = -1 if math.isfinite(UNTIL) else 1
-    items.sort(key=lambda item: sign * order.get(item.path.name, len(order)))
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    if math.isfinite(UNTIL):
+        head = ["git", "rev-parse", "HEAD"]
+        commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True).stdout
+        items.sort(key=lambda item: sha256(f"{commit}{item.path.name}".encode()).digest())
 
 
 @pytest.hookimpl(tryfirst=True)
