@@ -25,7 +25,8 @@ FEATURES["weights"]["ranking"] = 0.5
 CHANGES = {
     "vse": {"text_pool": "mean", "training__epochs": 3},
     "two_branch": {"dropout": 0.0, "weights__image_image": 0.1, "training__epochs": 3},
-    "dual_path": {"dropout": 0.0, "phases": [FEATURES, stage_2(1)]},
+    # margin: with a small one rounding decides which negatives are too near
+    "dual_path": {"dropout": 0.0, "margin": 1.0, "phases": [FEATURES, stage_2(1)]},
     "scan": {},
     "vse_infinity": {"drop_regions": 0.0},
     "dp_rnn": {
