@@ -34,6 +34,7 @@ OWN = [
     *(f"tests/models/{name}" for name in ("attention", "cca", "dp_rnn", "dual_path")),
     "tests/models/two_branch",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/models").glob("test_*.py")),
+    "tests/stages/test_cluster_pseudo_classes.py",  # of the dual path's classes
 ]
 # Folders and files that a package has, and the tests that must notice.
 PACKAGES: dict[str, tuple[list[str], list[str]]] = {

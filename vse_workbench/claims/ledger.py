@@ -241,9 +241,11 @@ def search_on(ledger: Ledger, setting: str, dataset: str) -> Search:
         that of the file.
     """
     own = ledger.datasets[dataset].search
-    if own is None or resolved_setting(ledger, setting).model not in own.keys:
+    if own is None:
         return ledger.search
-    return ledger.search if own.settings and setting not in own.settings else own
+    has_keys = resolved_setting(ledger, setting).model in own.keys
+    is_named = not own.settings or setting in own.settings
+    return own if has_keys and is_named else ledger.search
 
 
 def search_seeds_of(ledger: Ledger, setting: str, dataset: str) -> tuple[int, ...]:
