@@ -39,7 +39,7 @@ from vse_workbench.commands import vse
 PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
 PHASES[0] |= {"epochs": 20, "lr": 0.01, "stop_below": 0.0}
 PHASES[0]["weights"]["ranking"] = 1.0
-PHASES[1] |= {"epochs": 1}
+PHASES[1] |= {"epochs": 1, "lr": 0.0003}
 EPOCHS = {"epochs": 2, "batch_size": 32, "lr": 0.005}
 PHASED = {"epochs": {"matching": 1, "recurrent": 1, "all": 1}}
 PHASED |= {"batch_size": 16, "lr": 0.01, "lr_step": 20}
