@@ -68,7 +68,7 @@ class Search(Section):
         the first or the last of the tried ones and `factors` has a next one.
     keys: by model what is multiplied; a model without any has no search.
     regularisation: by model.
-    settings: those alone that a dataset's search is of, none: all of its models.
+    settings: by model those alone that a dataset's search is of; of other models it is of all.
     """
 
     factors: Annotated[list[Positive], Field(min_length=1)]
@@ -76,7 +76,7 @@ class Search(Section):
     seeds: Annotated[int, Field(ge=1, le=len(SEARCH_SEEDS))] = 1
     first: list[Positive] = Field(default_factory=list)
     regularisation: dict[str, Regularisation] = Field(default_factory=dict)
-    settings: list[Name] = Field(default_factory=list)
+    settings: dict[str, list[Name]] = Field(default_factory=dict)
 
 
 class Dataset(Section):
@@ -243,9 +243,9 @@ def search_on(ledger: Ledger, setting: str, dataset: str) -> Search:
     own = ledger.datasets[dataset].search
     if own is None:
         return ledger.search
-    has_keys = resolved_setting(ledger, setting).model in own.keys
-    is_named = not own.settings or setting in own.settings
-    return own if has_keys and is_named else ledger.search
+    model = resolved_setting(ledger, setting).model
+    is_named = setting in own.settings.get(model, [setting])
+    return own if model in own.keys and is_named else ledger.search
 
 
 def search_seeds_of(ledger: Ledger, setting: str, dataset: str) -> tuple[int, ...]:
@@ -371,10 +371,12 @@ def _reference_problems(ledger: Ledger) -> Iterator[str]:
         strange = where.over.keys() - ledger.settings.keys() - {ALL}
         if strange:
             yield f"datasets.{dataset}.over: {listing(sorted(strange))}: no such setting"
-        searched = where.search.settings if where.search else []
-        unknown = [name for name in searched if name not in ledger.settings]
-        if unknown:
-            yield f"datasets.{dataset}.search.settings: {listing(unknown)}: no such setting"
+        searched = where.search.settings if where.search else {}
+        for model, settings in searched.items():
+            unknown = [name for name in settings if name not in ledger.settings]
+            if unknown:
+                text = f"{listing(unknown)}: no such setting"
+                yield f"datasets.{dataset}.search.settings.{model}: {text}"
     for name, claim in ledger.claims.items():
         named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
         named += [("measure", claim.measure, "measures")]

@@ -113,11 +113,14 @@ def test_a_search_of_a_dataset_is_that_of_the_models_or_settings_it_names(tmp_pa
     claims = Ledger.model_validate(values)
     assert search_on(claims, "narrow", "world").factors == [1.0, 2.0]
     assert search_on(claims, "other", "world") == claims.search
-    own["settings"] = ["wide"]
+    own["settings"] = {"vse": ["wide"]}
     claims = Ledger.model_validate(values)
     assert search_on(claims, "wide", "world").factors == [1.0, 2.0]
     assert search_on(claims, "narrow", "world") == claims.search
-    own["settings"] = ["widest"]
+    own["settings"] = {"two_branch": ["other"]}
+    claims = Ledger.model_validate(values)
+    assert search_on(claims, "narrow", "world").factors == [1.0, 2.0]
+    own["settings"] = {"vse": ["widest"]}
     with pytest.raises(WorkbenchError, match="widest: no such setting"):
         read_ledger(written(tmp_path, values))
 
