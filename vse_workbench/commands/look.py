@@ -8,7 +8,7 @@ import click
 import pandas as pd
 
 from pipeline.corpus.dataset import READERS
-from pipeline.corpus.dataset.read import with_tokens
+from pipeline.corpus.dataset.read import unusable_captions, with_characters, with_tokens
 from pipeline.corpus.dataset.source import Options, Source
 from pipeline.corpus.params import CorpusConfig, ShapesConfig
 from pipeline.corpus.scripts import describe_captions
@@ -40,8 +40,8 @@ def main(folder: Path, dataset: str, annotations: str | None, images: str | None
     corpus = CorpusConfig(annotations=annotations, images=images, val_images=0.1, test_images=0.1)
     options = Options(seed=0, corpus=corpus, shapes=ShapesConfig(), look=True)
     with TemporaryDirectory() as nowhere, uncollected():
-        source: Source = READERS.load(dataset)(folder, Path(nowhere) / "corpus", options)
-    for line in source_lines(source):
+        source = with_characters(READERS.load(dataset)(folder, Path(nowhere) / "corpus", options))
+    for line in source_lines(source, corpus.max_words):
         click.echo(line)
     settings = (f"raw={folder.absolute()}", *source.settings)
     options_of_recipe = " ".join(f"-S {shlex.quote(setting)}" for setting in settings)
@@ -51,8 +51,16 @@ def main(folder: Path, dataset: str, annotations: str | None, images: str | None
         click.echo(f"then, by name, the models of these features: dvc repro evaluate@{model}")
 
 
-def source_lines(source: Source) -> list[str]:
-    """What a reader found, a line each: remarks, images, captions, and the first pairs."""
+def source_lines(source: Source, max_words: int) -> list[str]:
+    """What a reader found, for the user.
+
+    Args:
+        source: what it read.
+        max_words: corpus.max_words, the most words of a caption.
+
+    Returns:
+        Lines: remarks, images, captions, what cannot be used, and the first pairs.
+    """
     images = source.images
     captions = with_tokens(source.captions)
     by_split = images["split"].value_counts()
@@ -69,6 +77,9 @@ def source_lines(source: Source) -> list[str]:
     lines.append(f"{counted(len(captions), 'caption')}, {_range_text(numbers)} an image")
     if len(captions):
         lines += describe_captions(captions)
+    faults = [reason for _, _, reason in unusable_captions(captions, max_words)]
+    if faults:
+        lines.append(f"cannot be used: {counted(len(faults), 'caption')}: {listing(faults, 3)}")
     first = captions.head(SHOWN)
     for image_id, text in zip(first["image_id"], first["text"], strict=True):
         lines.append(f"  {printable(image_id)} | {printable(text)[:LONGEST]}")

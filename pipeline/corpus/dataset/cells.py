@@ -29,6 +29,8 @@ ROW_NUMBERS = ("", "id", "index", "unnamed:_0")  # columns that only number what
 TEXT_FIELDS = ("raw", *CAPTION_COLUMNS)
 TOKENS = "tokens"
 NUMBER = "sentid"
+# What programs write for a missing caption, in Python, pandas, R, SQL and spreadsheets.
+NOTHING = frozenset({"nan", "NaN", "NAN", "None", "NULL", "null", "<NA>", "#N/A", "N/A"})
 LONGEST_LIST = 1 << 20  # characters of a list that is written as text
 # A list as Python writes it, with commas, or without as NumPy does: no parser sees anything else.
 _STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
@@ -99,6 +101,17 @@ def _called(names: Sequence[str], word: str) -> list[str]:
         [name for name in names if name == word]
         or [name for name in names if plain_name(name) == word.lower()]
     )[:1] or [name for name in names if numbered.fullmatch(plain_name(name))]
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is a text, or a list of texts that is not empty.
+
+    Args:
+        value: of a field.
+    """
+    return isinstance(value, str) or (
+        isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
+    )
 
 
 def plain_texts(cell: str | Sequence[str] | None) -> list[str]:

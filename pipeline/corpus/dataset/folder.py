@@ -1,7 +1,7 @@
 """The files below a folder of the user, listed once for all who ask.
 
 Links are followed, because datasets are often kept as links to a shared disk. Hidden files and
-folders, and what macOS puts into zip files (`__MACOSX`), are passed over.
+folders are passed over, and those that a system keeps for itself beside the user's files.
 """
 
 import os
@@ -17,6 +17,12 @@ from pipeline.runtime.errors import WorkbenchError
 
 MOST_FILES = 5_000_000
 DEEPEST = 12  # folders below the root; a link to a folder above its own would never end
+# What macOS puts into zip files; thumbnails, bins and older states of Synology's and QNAP's disks;
+# the bin and the notes of Windows; what a check of a disk has found.
+OF_SYSTEMS = frozenset(
+    {"__macosx", "@eadir", "#recycle", "#snapshot", "@recycle", "@recently-snapshot"}
+    | {"$recycle.bin", "system volume information", "lost+found"}
+)
 IMAGE_ENDINGS = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
     *(".ppm", ".avif", ".jp2", ".heic", ".heif"),
@@ -116,12 +122,12 @@ def list_folder(root: Path) -> Folder:
 
 
 def _entries(path: Path) -> tuple[list[str], list[str]]:
-    """The names of the files and of the folders in a folder, without hidden ones."""
+    """The names of the files and of the folders in a folder, without hidden ones and a system's."""
     names: list[str] = []
     folders: list[str] = []
     with os.scandir(path) as entries:
         for entry in entries:
-            if entry.name.startswith(".") or entry.name == "__MACOSX":
+            if entry.name.startswith(".") or entry.name.lower() in OF_SYSTEMS:
                 continue
             if not entry.is_dir():
                 names.append(entry.name)

@@ -206,12 +206,13 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
             groups[above][file] = name
     found: dict[str, str] = {}
     for above, files in groups.items():
-        for key in (str, str.lower, without_ending, _of_address, _number):
+        for key in _KEYS:
             matches = _in_best_place(folder, above, files=files, key=key, alone=len(groups) == 1)
             if matches:
                 found |= matches
                 break
-    found |= _unique(_other_places(folder, found), _undecided(names, found))
+    for key in _KEYS:
+        found |= _unique(_other_places(folder, found), _undecided(names, found), key)
     of_2017 = {name: _name_of_2017(name) for name in names if name not in found}
     return found | _unique(folder.files, {name: file for name, file in of_2017.items() if file})
 
@@ -226,6 +227,10 @@ def _number(file: str) -> str:
     spreadsheet makes 42 of `000042`."""
     stem = without_ending(file)
     return stem.lstrip("0") or "0" if stem.isdecimal() and stem.isascii() else stem
+
+
+# What of two names of files must be equal, the strictest first.
+_KEYS: tuple[Callable[[str], str], ...] = (str, str.lower, without_ending, _of_address, _number)
 
 
 def _name_of_2017(name: str) -> str:
@@ -309,18 +314,31 @@ def _undecided(names: Sequence[str], found: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def _unique(places: Mapping[str, Set[str]], wanted: Mapping[str, str]) -> dict[str, str]:
+def _unique(
+    places: Mapping[str, Set[str]], wanted: Mapping[str, str], key: Callable[[str], str] = str
+) -> dict[str, str]:
     """The paths of files that only one of some folders holds.
 
     Args:
         places: the names of files by folder.
         wanted: names in the annotations, to the names of their files.
+        key: what of two names of files must be equal.
+
+    Returns:
+        Names in the annotations to paths; none of what two files, or two names, could be.
     """
+    keys = {name: key(file) for name, file in wanted.items()}
+    counts = Counter(keys.values())
     here: dict[str, list[str]] = defaultdict(list)
-    for place, files in places.items():
-        for file in files & set(wanted.values()):
-            here[file].append(joined(place, file))
-    return {name: here[file][0] for name, file in wanted.items() if len(here[file]) == 1}
+    for place, files in places.items() if keys else ():
+        for file in files:
+            if key(file) in counts:
+                here[key(file)].append(joined(place, file))
+    return {
+        name: here[kept][0]
+        for name, kept in keys.items()
+        if counts[kept] == 1 and len(here[kept]) == 1
+    }
 
 
 def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:

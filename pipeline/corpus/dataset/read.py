@@ -4,14 +4,18 @@
 and adds further pairs of images and captions that fit.
 """
 
+import html
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from html.entities import html5
 from pathlib import Path
 
 import pandas as pd
 
 from pipeline.corpus.dataset import POSITIVES, READERS
+from pipeline.corpus.dataset.cells import NOTHING
 from pipeline.corpus.dataset.positives import is_from_corpus, own_pairs, positives_of, read_list
 from pipeline.corpus.dataset.processes import ordered_map
 from pipeline.corpus.dataset.shards import removed_on_error
@@ -23,6 +27,7 @@ from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.process import say, uncollected
 from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 
+_NAMED = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 CHARACTERS = 100  # for each word that a caption may have
 SKIP = (
     "mend the files, or set corpus.skip_bad_images: true to leave them out with their captions "
@@ -49,7 +54,7 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
     listed = read_list(raw, options.corpus)  # a bad list is named before images are decoded
     with removed_on_error(out):
         with uncollected():
-            source: Source = READERS.load(dataset)(raw, out, options)
+            source = with_characters(READERS.load(dataset)(raw, out, options))
         for remark in source.remarks:
             say(remark)
         corpus = checked_corpus(first_captions(source, options.corpus.max_captions), out, options)
@@ -69,6 +74,40 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
         if options.corpus.mask_positives:
             corpus = without_negatives(corpus, pairs)
         return replace(corpus, relevance=pairs)
+
+
+def with_characters(source: Source) -> Source:
+    """The source whose captions have characters where HTML has names for them: `&amp;` is `&`.
+
+    Args:
+        source: what a reader read.
+
+    Returns:
+        The same source where no caption has such a name; else with a remark that counts them.
+    """
+    texts = source.captions["text"].tolist()
+    plain = [
+        _NAMED.sub(lambda match: _character_of(match[0]), text) if "&" in text else text
+        for text in texts
+    ]
+    changed = [text for text, new in zip(texts, plain, strict=True) if text != new]
+    if not changed:
+        return source
+    found = dict.fromkeys(match[0] for text in changed for match in _NAMED.finditer(text))
+    names = [name for name in found if _character_of(name) != name]
+    remark = (
+        f"{counted(len(changed), 'caption')} with HTML's names of characters, read as these: "
+        f"{listing(names, 3)}"
+    )
+    captions = source.captions.assign(text=pd.Series(plain, index=source.captions.index))
+    return replace(source, captions=captions, remarks=(*source.remarks, remark))
+
+
+def _character_of(name: str) -> str:
+    """The character that HTML has a name for, such as `&amp;`; the text itself where it is none."""
+    if name.startswith("&#"):
+        return html.unescape(name)
+    return html5.get(name[1:], name)
 
 
 def with_further_images(corpus: Corpus, further: pd.DataFrame, name: str) -> Corpus:
@@ -251,13 +290,8 @@ def find_rejects(
         A row per fault: image_id, caption_id ("" for the image), reason.
     """
     unusable: dict[str, list[tuple[str, str]]] = {}
-    rows_of_captions = captions[["image_id", "caption_id", "text", "tokens"]].itertuples(
-        index=False
-    )
-    for image, caption, text, words in rows_of_captions:
-        reason = _caption_fault(text, words, max_words)
-        if reason:
-            unusable.setdefault(str(image), []).append((caption, f"caption {caption} {reason}"))
+    for image, caption, reason in unusable_captions(captions, max_words):
+        unusable.setdefault(image, []).append((caption, reason))
     total = captions["image_id"].value_counts().to_dict()
     rows: list[tuple[str, str, str]] = []
     for image_id, result in zip(images["image_id"], checked, strict=True):
@@ -270,10 +304,30 @@ def find_rejects(
     return pd.DataFrame(rows, columns=["image_id", "caption_id", "reason"], dtype=object)
 
 
+def unusable_captions(captions: pd.DataFrame, max_words: int) -> list[tuple[str, str, str]]:
+    """Captions that cannot be used.
+
+    Args:
+        captions: columns image_id, caption_id, text and tokens.
+        max_words: corpus.max_words, the most words of a caption.
+
+    Returns:
+        Image_id, caption_id and the reason of each, which names the caption.
+    """
+    rows = captions[["image_id", "caption_id", "text", "tokens"]].itertuples(index=False)
+    faults = (
+        (str(image), str(caption), _caption_fault(text, words, max_words))
+        for image, caption, text, words in rows
+    )
+    return [(image, own, f"caption {own} {reason}") for image, own, reason in faults if reason]
+
+
 def _caption_fault(text: str, words: list[str], max_words: int) -> str:
     """Why a caption cannot be used, empty where it can."""
     if not len(words):
         return "without a word"
+    if text in NOTHING:
+        return f"is {text!r}, which programs write for nothing"
     if len(words) > max_words:
         return f"of {len(words):,} words, allowed are {max_words:,} (corpus.max_words)"
     longest = max_words * CHARACTERS

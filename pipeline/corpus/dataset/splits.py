@@ -64,6 +64,37 @@ def as_split(value: object) -> object:
     return (split_named(value) or value) if isinstance(value, str) else value
 
 
+def check_other_splits(words: Mapping[str, int], place: str) -> tuple[str, ...]:
+    """Words for splits that are none of train, val and test: their images are left out.
+
+    Only where train and test are named, too: any other word may be one of these, miswritten.
+
+    Args:
+        words: every word that the annotations have for a split, and how many images have it.
+        place: the annotations, for the message.
+
+    Returns:
+        A line that counts them, none without any.
+
+    Raises:
+        WorkbenchError: such words without train or test.
+    """
+    known = {split_named(word) for word in words}
+    others = {
+        word: number
+        for word, number in words.items()
+        if word and split_named(word) is None and word.lower() != RESTVAL
+    }
+    if others and not {"train", "test"} <= known:
+        problems = Problems(place)
+        problems.add("splits that are none of train, val, test and their like", map(repr, others))
+        problems.raise_if_any(
+            "mend them, or take them out; beside train and test their images are left out"
+        )
+    shown = listing(f"{number:,} of {word!r}" for word, number in others.items())
+    return (f"images of splits that are none of train, val and test: {shown}",) if others else ()
+
+
 def with_split_lists(
     raw: Path, beside: str, splits: Mapping[str, str | None], options: Options
 ) -> tuple[dict[str, str | None], tuple[str, ...]]:

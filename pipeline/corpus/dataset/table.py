@@ -10,7 +10,7 @@ their commas: the rest of such a line is the caption, where the caption is the l
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ import pandas as pd
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
+    NOTHING,
     SPLIT_COLUMNS,
     caption_columns,
     first_of,
@@ -27,12 +28,15 @@ from pipeline.corpus.dataset.cells import (
     plain_name,
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
+from pipeline.corpus.dataset.locate import is_among
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, read_text
 
 SEPARATORS = ("\t", "|", ";", ",")
 NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
+ID_COLUMNS = ("id", "key", "name", "uid")  # of images where files are called so, as in ImageCLEF
 LINES_LOOKED_AT = 100
+LONGEST_NAME = 30  # characters of a column's name in messages
 # Flickr8k.token.txt and results_20130124.token; Flickr8k-CN has the language between, and a blank.
 _TOKEN_LINE = re.compile(
     r"(?P<image>[^\t\r\n]+?)#(?:[A-Za-z]+#)?(?P<number>\d{1,9})[\t ](?P<text>.*)"
@@ -98,12 +102,16 @@ class Columns:
         )
 
 
-def find_form(text: str, columns: Columns = Columns()) -> Form | None:
+def find_form(
+    text: str, columns: Columns = Columns(), there: Set[str] = frozenset()
+) -> Form | None:
     """How a table is to be read, from its beginning.
 
     Args:
         text: the first lines of a file, or all of it.
         columns: what the first line calls images and captions.
+        there: the names of files without endings (`Folder.stems`): what is called so is an image,
+            whether or not it has an ending.
 
     Returns:
         The form; None where it is no table of captions.
@@ -111,7 +119,7 @@ def find_form(text: str, columns: Columns = Columns()) -> Form | None:
     lines = _first_lines(text)
     if not lines:
         return None
-    named = [_named_form(lines[0], separator, columns) for separator in SEPARATORS]
+    named = [_named_form(lines, separator, columns, there) for separator in SEPARATORS]
     forms = [form for form in named if form is not None]
     if forms:
         return max(forms, key=lambda form: form.width)
@@ -126,7 +134,7 @@ def find_form(text: str, columns: Columns = Columns()) -> Form | None:
             has_header=False,
             described="image#number TAB text",
         )
-    bare = [_bare_form(whole, separator) for separator in SEPARATORS]
+    bare = [_bare_form(whole, separator, there) for separator in SEPARATORS]
     if all(_names_and_describes(line) for line in whole):
         spaced = Form(
             separator="",
@@ -162,13 +170,22 @@ def columns_named(text: str) -> list[str]:
     lines = _first_lines(text)[:1]
     headers = [line.strip().split(separator) for line in lines for separator in SEPARATORS]
     names = max(headers, key=len, default=[])
-    return [name.strip().strip('"') for name in names] if len(names) > 1 else []
+    short = [name.strip().strip('"') for name in names]
+    short = [f"{name[:LONGEST_NAME]}..." if name[LONGEST_NAME:] else name for name in short]
+    return short if len(short) > 1 else []
 
 
-def _named_form(header: str, separator: str, columns: Columns) -> Form | None:
+def _named_form(
+    lines: Sequence[str], separator: str, columns: Columns, there: Set[str]
+) -> Form | None:
     """The form of a table whose first line names an image and a caption."""
+    header = lines[0]
     names = [plain_name(name) for name in header.split(separator)]
     image = _place_of(names, columns.images)
+    if image is None and columns.images == IMAGE_COLUMNS:
+        ids = [place for place, name in enumerate(names) if name in ID_COLUMNS]
+        rows = [line.rstrip("\n").split(separator) for line in lines[1:]]
+        image = next((place for place in ids if _are_there(rows, place, there)), None)
     captions = caption_columns(tuple(names), columns.captions)
     if image is None or not captions:
         return None
@@ -184,17 +201,26 @@ def _named_form(header: str, separator: str, columns: Columns) -> Form | None:
     )
 
 
-def columns_passed_over(text: str, columns: Columns = Columns()) -> list[str]:
+def _are_there(rows: Sequence[Sequence[str]], place: int, there: Set[str]) -> bool:
+    """Whether a column of the first rows has nothing but names of images that are there."""
+    cells = [row[place].strip().strip('"') if place < len(row) else "" for row in rows]
+    return cells != [] and all(cell and is_among(cell, there) for cell in cells)
+
+
+def columns_passed_over(
+    text: str, columns: Columns = Columns(), there: Set[str] = frozenset()
+) -> list[str]:
     """The columns of a table that are not read.
 
     Args:
         text: the beginning of a file.
         columns: what the first line calls images and captions.
+        there: as in `find_form`.
 
     Returns:
         Their names; empty for what is no table.
     """
-    form = find_form(text, columns)
+    form = find_form(text, columns, there)
     if form is None:
         return []
     read = {form.image, form.split, form.number, *form.captions}
@@ -207,12 +233,17 @@ def _place_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
     return None if name is None else names.index(name)
 
 
-def _bare_form(lines: Sequence[str], separator: str) -> Form | None:
-    """The form of lines without a header: an image's file, a separator, a caption."""
-    for line in lines:
-        image, found, text = line.partition(separator)
-        is_image = image.strip().strip('"').lower().endswith(IMAGE_ENDINGS)
-        if not (found and is_image and text.strip()):
+def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | None:
+    """The form of lines without a header: an image's file, a separator, a caption; or an image that
+    is there by its name without the ending, a tab, and words."""
+    pairs = [line.partition(separator) for line in lines]
+    if not all(found and text.strip() for _, found, text in pairs):
+        return None
+    images = [image.strip().strip('"') for image, _, _ in pairs]
+    if not all(image.lower().endswith(IMAGE_ENDINGS) for image in images):
+        are_words = all("\t" not in text and any(map(str.isalpha, text)) for _, _, text in pairs)
+        are_there = _are_there([[image] for image in images], 0, there)
+        if separator != "\t" or not are_words or not are_there:
             return None
     described = f"image{separator}caption, without a header".replace("\t", " TAB ")
     return Form(
@@ -225,25 +256,32 @@ def _bare_form(lines: Sequence[str], separator: str) -> Form | None:
     )
 
 
-def first_images(text: str) -> list[str] | None:
-    """The images of the first rows of a table; None where it is no table.
+def first_images(text: str, there: Set[str] = frozenset()) -> list[str] | None:
+    """The images of the first rows of a table.
 
     Args:
         text: the beginning of a file.
+        there: as in `find_form`.
+
+    Returns:
+        Their names as the table has them; None where it is no table.
     """
-    form = find_form(text)
+    form = find_form(text, there=there)
     if form is None:
         return None
     rows = islice(_rows(text, form), LINES_LOOKED_AT)
     return [cells[form.image].strip() for _, cells in rows if len(cells) == form.width]
 
 
-def read_captions(path: Path, columns: Columns = Columns()) -> pd.DataFrame:
+def read_captions(
+    path: Path, columns: Columns = Columns(), there: Set[str] = frozenset()
+) -> pd.DataFrame:
     """All captions of a table, in the order of the file.
 
     Args:
         path: a file in UTF-8, or in UTF-16 with its mark.
         columns: what the first line calls images and captions.
+        there: as in `find_form`.
 
     Returns:
         Columns image (as the table names it), text, number (the caption's among those of its
@@ -254,7 +292,7 @@ def read_captions(path: Path, columns: Columns = Columns()) -> pd.DataFrame:
         WorkbenchError: the file is no table of captions, or lines cannot be read; they are named.
     """
     text = read_text(path)
-    form = find_form(text, columns)
+    form = find_form(text, columns, there)
     if form is None:
         first = text.lstrip("\n\r ").partition("\n")[0].strip()
         raise WorkbenchError(
@@ -346,7 +384,7 @@ def _captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
         own = [list(texts) for texts in zip(*columns, strict=True)]
         table["text"] = pd.Series(own, dtype=object)
         table = table.explode("text", ignore_index=True)
-        table = table[table["text"] != ""].reset_index(drop=True)
+        table = table[~table["text"].isin({"", *NOTHING})].reset_index(drop=True)
     filled = [cell for cell in table["text"].head(LINES_LOOKED_AT) if cell]
     if filled and all(map(listed_texts, filled)):
         several = [listed_texts(cell) or [cell] for cell in table["text"]]

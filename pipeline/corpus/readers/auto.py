@@ -1,12 +1,14 @@
 """Whichever reader the files of a folder were made for, known by what is in them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.corpus.dataset import READERS
+from pipeline.corpus.dataset.cells import is_plain
 from pipeline.corpus.dataset.folder import Folder
-from pipeline.corpus.dataset.recognise import Found, quality
+from pipeline.corpus.dataset.recognise import Found, first_records, quality
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.table import columns_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
@@ -15,7 +17,8 @@ from pipeline.runtime.text import read_text
 
 WORKBOOKS = (".xlsx", ".xls", ".ods")
 TABLES = (".csv", ".tsv")
-TEXTS = (*TABLES, ".txt", ".json", ".jsonl", ".jsonlines", ".ndjson")
+RECORDS = (".json", ".jsonl", ".jsonlines", ".ndjson")
+TEXTS = (*TABLES, ".txt", *RECORDS)
 LIKELY = (*TEXTS, *WORKBOOKS, ".parquet", ".gz", ".zip", ".tar")
 TABLE = "write captions.txt with lines image,caption there (first line: image,caption)"
 LOOKED_AT = 20  # files in which a reason is looked for
@@ -91,7 +94,7 @@ def _unknown(folder: Folder) -> WorkbenchError:
     files = folder.others
     likely = [file for file in files if file.lower().endswith(LIKELY)] or files
     for file in likely[:LOOKED_AT]:
-        problem = _problem_of(folder.root, file)
+        problem = _problem_of(folder, file)
         if problem is not None:
             return problem
     images = f"{counted(folder.photographs, 'image')} and "
@@ -102,9 +105,9 @@ def _unknown(folder: Folder) -> WorkbenchError:
     )
 
 
-def _problem_of(root: Path, relative: str) -> WorkbenchError | None:
+def _problem_of(folder: Folder, relative: str) -> WorkbenchError | None:
     """What keeps a file from being read at all; None for one that is text without captions."""
-    path = root / relative
+    path = folder.root / relative
     if path.suffix.lower() in WORKBOOKS:
         return WorkbenchError(
             f"{path}: a workbook of a spreadsheet program, which is not read",
@@ -126,12 +129,28 @@ def _problem_of(root: Path, relative: str) -> WorkbenchError | None:
             return error
         names = columns_named(text) if path.suffix.lower() in TABLES else []
         if names:
-            return WorkbenchError(
-                f"{path}: no columns of images and captions are known among {listing(names)}",
-                f"set dataset: captions_csv, corpus.annotations: {relative}, and "
-                "corpus.image_field and corpus.caption_field to two of them",
-            )
+            return _unnamed(path, relative, "captions_csv", "columns", names)
+        names = _texts_named(folder, relative) if path.suffix.lower() in RECORDS else []
+        if len(names) > 1:
+            return _unnamed(path, relative, "records_json", "fields", names)
     return problem
+
+
+def _unnamed(
+    path: Path, relative: str, reader: str, noun: str, names: Sequence[str]
+) -> WorkbenchError:
+    """The error for a file whose columns or fields have names that nobody knows."""
+    return WorkbenchError(
+        f"{path}: no {noun} of images and captions are known among {listing(names)}",
+        f"set dataset: {reader}, corpus.annotations: {relative}, and "
+        "corpus.image_field and corpus.caption_field to two of them",
+    )
+
+
+def _texts_named(folder: Folder, relative: str) -> list[str]:
+    """The fields of a file's records that are texts, or lists of texts."""
+    record = first_records(folder, relative).get("", {})
+    return [name for name, value in record.items() if is_plain(value)]
 
 
 def ranked_candidates(folder: Folder) -> list[Candidate]:

@@ -3,6 +3,7 @@
 One file, or one for each split. What a table may look like is in pipeline/corpus/dataset/table.py.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pipeline.corpus.dataset.recognise import (
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import (
     RESTVAL,
+    check_other_splits,
     find_split_lists,
     split_in_path,
     split_named,
@@ -39,7 +41,7 @@ from pipeline.runtime.text import Problems
 PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130124.token")
 PATTERNS = ("*.txt", "*.csv", "*.tsv", "*.token")
 OTHERS = ("metadata.csv",)  # image_folder's
-DEEPEST = 2  # folders between raw and a table
+DEEPEST = 4  # folders between raw and a table
 
 
 def recognise(folder: Folder) -> list[Found]:
@@ -48,7 +50,7 @@ def recognise(folder: Folder) -> list[Found]:
     for file in few_files(folder, *PATTERNS):
         if file.rpartition("/")[2] in OTHERS or file.count("/") > DEEPEST:
             continue
-        form = find_form(head(folder, file))
+        form = find_form(head(folder, file), there=folder.stems)
         if form is not None:
             forms.setdefault(form.described, []).append(file)
     finds: list[Found] = []
@@ -83,16 +85,19 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         published=PUBLISHED,
     )
     columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
-    tables = {file: read_captions(raw / file, columns) for file in found.files}
+    tables = {file: read_captions(raw / file, columns, folder.stems) for file in found.files}
     unread = [
-        name for file in found.files for name in columns_passed_over(head(folder, file), columns)
+        name
+        for file in found.files
+        for name in columns_passed_over(head(folder, file), columns, folder.stems)
     ]
+    splits, others = _splits(raw, tables, options)
     return described_source(
         folder,
         options,
-        splits=_splits(raw, tables, options),
+        splits=splits,
         captions=with_caption_ids(tables.values()),
-        remarks=passed_over(unread),
+        remarks=(*passed_over(unread), *others),
         lists_in=found.files[0].rpartition("/")[0],
     )
 
@@ -126,8 +131,8 @@ def with_caption_ids(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 def _found(folder: Folder, files: tuple[str, ...]) -> Found:
     """Tables that are read together, with some of their images."""
     texts = [head(folder, file) for file in files]
-    names = [name for text in texts for name in first_images(text) or ()]
-    form = find_form(texts[0])
+    names = [name for text in texts for name in first_images(text, folder.stems) or ()]
+    form = find_form(texts[0], there=folder.stems)
     has_column = form is not None and form.split is not None
     beside = folder.root / files[0].rpartition("/")[0]
     return Found(
@@ -140,8 +145,8 @@ def _found(folder: Folder, files: tuple[str, ...]) -> Found:
 
 def _splits(
     raw: Path, tables: Mapping[str, pd.DataFrame], options: Options
-) -> dict[str, str | None]:
-    """The split of every image: of the tables' column, else in the tables' names."""
+) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """The split of every image: of the tables' column, else in the tables' names. And remarks."""
     if any((rows["split"] != "").any() for rows in tables.values()):
         return splits_in_column(tables, options.corpus.restval)
     named = (
@@ -149,10 +154,12 @@ def _splits(
         for file, rows in tables.items()
         for image in rows["image"].unique()
     )
-    return one_split_each(raw, named)
+    return one_split_each(raw, named), ()
 
 
-def splits_in_column(tables: Mapping[str, pd.DataFrame], restval: str) -> dict[str, str | None]:
+def splits_in_column(
+    tables: Mapping[str, pd.DataFrame], restval: str
+) -> tuple[dict[str, str | None], tuple[str, ...]]:
     """The split that the rows of each image name.
 
     Args:
@@ -160,21 +167,24 @@ def splits_in_column(tables: Mapping[str, pd.DataFrame], restval: str) -> dict[s
         restval: what Karpathy's split `restval` becomes, train or drop.
 
     Returns:
-        train, val or test for every image, None for one without a split.
+        train, val or test for every image, None for one without a split; and a line about words
+        that are no split, none without any (`check_other_splits`).
 
     Raises:
-        WorkbenchError: a word that is no split, or an image in two.
+        WorkbenchError: a word that may be a split miswritten, or an image in two.
     """
     rows = pd.concat(tables.values(), ignore_index=True).drop_duplicates(["image", "split"])
+    others = check_other_splits(Counter(rows["split"]), listing(tables, 3))
     words = {word: split_named(word) for word in rows["split"].unique()}
     rests = {word for word in words if word.lower() == RESTVAL}
     words |= dict.fromkeys(rests, "train" if restval == "train" else None)
-    unknown = [
-        word for word, split in words.items() if split is None and word and word not in rests
-    ]
-    problems = Problems(listing(tables, 3))
-    problems.add("splits that are none of train, val, test and their like", map(repr, unknown))
     rows = rows.assign(split=rows["split"].map(words)).drop_duplicates(["image", "split"])
-    problems.add("images in more than one split", rows["image"][rows["image"].duplicated()])
-    problems.raise_if_any("mend the column of splits, or take it out of the table")
-    return dict(zip(rows["image"], rows["split"].replace({np.nan: None}), strict=True))
+    problems = Problems(listing(tables, 3))
+    several = rows["image"][rows["image"].duplicated()].unique()
+    problems.add("images in more than one split", several)
+    problems.raise_if_any(
+        "mend the column of splits, or take it out of the table; different images of one name "
+        "need their folders before it, as train/1.jpg"
+    )
+    splits = dict(zip(rows["image"], rows["split"].replace({np.nan: None}), strict=True))
+    return splits, others

@@ -21,7 +21,8 @@ from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_json, read_text
 
-TEXT_ENDINGS = (".txt", ".caption")  # where an image has both, the first is read
+# Where an image has both, the first is read: tools for training keep tags in `.txt` then.
+TEXT_ENDINGS = (".caption", ".txt")
 RECORD_ENDING = ".json"  # read where no image has a text
 # Flickr30k Entities marks phrases in its sentences: [/EN#1/people A young girl]
 _PHRASE = re.compile(r"\[/EN#\d+(?:/\w+)+ ([^\[\]]+)\]")

@@ -1,10 +1,10 @@
-"""Hugging Face's ImageFolder: metadata.csv or metadata.jsonl beside the images that it describes.
+"""Hugging Face's ImageFolder: metadata.csv, .jsonl or .parquet beside the images that it describes.
 
 https://huggingface.co/docs/datasets/image_dataset: a table with a column file_name, its paths from
 the table's own folder; the folders train, validation and test are the splits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,19 @@ from pipeline.corpus.dataset.cells import (
 )
 from pipeline.corpus.dataset.folder import Folder, joined
 from pipeline.corpus.dataset.recognise import Found, annotation_files, first_records, head
+from pipeline.corpus.dataset.rows import is_caption
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.corpus.dataset.table import first_images, read_captions
 from pipeline.corpus.readers.captions_csv import splits_in_column, with_caption_ids
+from pipeline.features.arrays.nested import python_values
+from pipeline.features.arrays.parquet_rows import read_batches, read_schema
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems
 
 CSV = "metadata.csv"
 LINES = "metadata.jsonl"
+PARQUET = "metadata.parquet"
 IMAGE = "file_name"
 DEEPEST = 4  # folders between raw and a table
 
@@ -36,9 +40,11 @@ DEEPEST = 4  # folders between raw and a table
 def recognise(folder: Folder) -> list[Found]:
     """All tables of an ImageFolder together: each describes the images of its own folder."""
     tables: dict[str, list[str]] = {}
-    for file in folder.matching(CSV, LINES, deepest=DEEPEST):
+    for file in folder.matching(CSV, LINES, PARQUET, deepest=DEEPEST):
         place, _, name = file.rpartition("/")
-        if name != LINES:
+        if name == PARQUET:
+            names = _first_in_parquet(folder.root / file)
+        elif name != LINES:
             names = first_images(head(folder, file))
         else:
             record = first_records(folder, file).get("", {})
@@ -77,30 +83,76 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         folder,
         options,
         recognise=recognise,
-        expected=f"{CSV} or {LINES} with {IMAGE} and a caption",
+        expected=f"{CSV}, {LINES} or {PARQUET} with {IMAGE} and a caption",
     )
     tables: dict[str, pd.DataFrame] = {}
     for file in found.files:
         place, _, name = file.rpartition("/")
-        rows = _read_lines(raw / file) if name.endswith(".jsonl") else read_captions(raw / file)
+        read_table = _READ.get(Path(name).suffix, read_captions)
+        rows = read_table(raw / file)
         inside = {
             image: joined(place, image.removeprefix("./"))
             for image in rows["image"].unique().tolist()
         }
         split = rows["split"].where(rows["split"] != "", split_in_path(place) or "")
         tables[file] = rows.assign(image=rows["image"].map(inside), split=split)
-    splits = splits_in_column(tables, options.corpus.restval)
+    splits, others = splits_in_column(tables, options.corpus.restval)
     captions = with_caption_ids(tables.values())
-    return described_source(folder, options, splits=splits, captions=captions)
+    return described_source(folder, options, splits=splits, captions=captions, remarks=others)
 
 
 def _read_lines(path: Path) -> pd.DataFrame:
     """The captions of metadata.jsonl, as `read_captions` returns those of a table: a record on each
     line, the caption a text or some texts."""
     hint = f"each line is a record with {IMAGE} and a caption: mend these lines"
+    return _table(path, read_json_lines(path, dict[str, Any], hint), hint)
+
+
+def _first_in_parquet(path: Path) -> list[str] | None:
+    """The first images of metadata.parquet, none where it is damaged, which reading says; None
+    where it is no table of images and captions."""
+    try:
+        columns = _columns_in(path)
+        batch = next(read_batches(path, [IMAGE])) if columns else None
+    except (WorkbenchError, StopIteration):
+        return []
+    return None if batch is None else list(map(str, python_values(batch.column(IMAGE))))
+
+
+def _columns_in(path: Path) -> list[str]:
+    """The columns of metadata.parquet that are read; empty without images or captions."""
+    texts = [own.name for own in read_schema(path) if is_caption(own.type)]
+    captions = caption_columns(tuple(texts))
+    if IMAGE not in texts or not captions:
+        return []
+    split = first_of(texts, SPLIT_COLUMNS)
+    return [IMAGE, *captions[0], *([split] if split else [])]
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    """The captions of metadata.parquet, as `read_captions` returns those of a table."""
+    hint = f"it needs text columns {IMAGE} and one of captions: write it again"
+    records: list[Mapping[str, Any]] = []
+    try:
+        columns = _columns_in(path)
+        for batch in read_batches(path, columns) if columns else ():
+            cells = [python_values(batch.column(name)) for name in columns]
+            records += [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+    except WorkbenchError as error:
+        raise WorkbenchError(f"{path}: {error.message}", hint) from None
+    if not columns:
+        raise WorkbenchError(f"{path}: no columns of images and captions", hint)
+    return _table(path, records, hint)
+
+
+_READ = {".jsonl": _read_lines, ".parquet": _read_parquet}
+
+
+def _table(path: Path, records: Iterable[Mapping[str, Any]], hint: str) -> pd.DataFrame:
+    """The captions of records, as `read_captions` returns those of a table; faults are named."""
     rows: list[tuple[str, str, str]] = []
     faulty: list[str] = []
-    for number, record in enumerate(read_json_lines(path, dict[str, Any], hint), 1):
+    for number, record in enumerate(records, 1):
         try:
             rows += _captions_of(record)
         except ValueError as error:
@@ -126,5 +178,5 @@ def _captions_of(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     texts = [text for value in values for text in plain_texts(value)]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a caption is no text")
-    split = str(record.get(first_of(record, SPLIT_COLUMNS) or "", ""))
+    split = str(record.get(first_of(record, SPLIT_COLUMNS) or "") or "")
     return [(record[IMAGE], text, split) for text in texts]

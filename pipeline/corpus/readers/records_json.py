@@ -4,9 +4,10 @@ records with captions."""
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+from typing import Annotated, Any, NamedTuple, NotRequired
 
 import pandas as pd
 from pydantic import BeforeValidator
@@ -23,6 +24,7 @@ from pipeline.corpus.dataset.cells import (
     IMAGE_COLUMNS,
     SPLIT_COLUMNS,
     caption_columns,
+    is_plain,
     passed_over,
     plain_texts,
     texts_of,
@@ -44,6 +46,7 @@ from pipeline.corpus.dataset.splits import (
     RESTVAL,
     SPLIT_WORDS,
     as_split,
+    check_other_splits,
     split_in_path,
     split_named,
 )
@@ -64,7 +67,7 @@ _Row = tuple[str, list[str], str | None]  # an image, captions, a split
 
 Captions = str | list[str]
 RecordsOfCaptions = dict[str, Any] | list[dict[str, Any]]
-Split = Annotated[Literal["train", "val", "test", "restval"] | None, BeforeValidator(as_split)]
+Split = Annotated[str | None, BeforeValidator(as_split)]
 
 
 class _Keys(NamedTuple):
@@ -125,7 +128,7 @@ def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None
     if isinstance(value, str) and split_named(value):
         return None  # images and their splits, as splits.json may have them
     by_key = _is_image(name, folder)
-    if by_key and _is_plain(value):
+    if by_key and is_plain(value):
         return _Mapping(name, None)
     if not isinstance(value, dict):
         return None
@@ -160,7 +163,7 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         images = [name for name in images if name != "image_id"]
     image = config.image_field or next(iter(images), None)
     texts = [name for name, value in record.items() if _is_texts(value) and name != image]
-    if isinstance(record.get("filename"), str) and not _is_plain(record.get("sentences")):
+    if isinstance(record.get("filename"), str) and not is_plain(record.get("sentences")):
         texts = [name for name in texts if name != "sentences"]  # Karpathy's form
     captions = next(iter(caption_columns(tuple(texts))), [])
     if config.caption_field is not None:
@@ -181,7 +184,7 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         captions=tuple(captions),
         split=split,
         has_split=split in record,
-        of_records=not any(_is_plain(record[name]) for name in captions),
+        of_records=not any(is_plain(record[name]) for name in captions),
         others=tuple(name for name in record if name not in (image, split, *captions)),
     )
 
@@ -194,15 +197,8 @@ def _is_text(value: object) -> bool:
 def _is_texts(value: object) -> bool:
     """Whether a value could be captions: a text, or some, or records of one."""
     records = value if isinstance(value, list) else [value]
-    return _is_plain(value) or (
+    return is_plain(value) or (
         records != [] and all(isinstance(one, dict) and bool(texts_of(one)) for one in records)
-    )
-
-
-def _is_plain(value: object) -> bool:
-    """Whether a value is a text or a list of texts."""
-    return isinstance(value, str) or (
-        isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
     )
 
 
@@ -241,9 +237,9 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     if options.corpus.restval == "drop":
         kept = [row for row in rows if row[2] != RESTVAL]
     dropped = len({row[0] for row in rows}) - len({row[0] for row in kept})
-    splits = one_split_each(
-        raw, ((image, "train" if split == RESTVAL else split) for image, _, split in kept)
-    )
+    words = Counter(split or "" for _, split in {(image, split) for image, _, split in kept})
+    others = check_other_splits(words, str(raw / found.files[0]))
+    splits = one_split_each(raw, ((image, _known(split)) for image, _, split in kept))
     left_out = (f"left out: {counted(dropped, 'image')} of split restval",) if dropped else ()
     described = [image for image, texts, _ in kept for _ in texts]
     captions = {
@@ -256,9 +252,14 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         options,
         splits=splits,
         captions=pd.DataFrame(captions),
-        remarks=(*passed_over(unread), *left_out),
+        remarks=(*passed_over(unread), *left_out, *others),
         lists_in=found.files[0].rpartition("/")[0],
     )
+
+
+def _known(split: str | None) -> str | None:
+    """The split that a record's word means; None for a word that is none."""
+    return "train" if split == RESTVAL else split_named(split or "")
 
 
 def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:

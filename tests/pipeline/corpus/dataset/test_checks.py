@@ -4,7 +4,7 @@ from PIL import Image
 from reader_cases import options, save_images
 
 from pipeline.corpus.dataset import processes
-from pipeline.corpus.dataset.read import checked_corpus
+from pipeline.corpus.dataset.read import checked_corpus, with_characters
 from pipeline.corpus.dataset.source import Source
 from pipeline.runtime.errors import WorkbenchError
 
@@ -168,6 +168,40 @@ def test_captions_of_too_many_words_are_counted_and_named(root):
     corpus = checked(make(root, SPLIT_OF, captions), skip_bad_images=True)
     assert set(corpus.captions["caption_id"]) == {*SPLIT_OF, "right"}
     assert len(corpus.rejects) == 2
+
+
+@pytest.mark.parametrize("word", ["nan", "None", "NULL", "<NA>", "N/A"])
+def test_what_programs_write_for_nothing_is_no_caption(root, word):
+    captions = [(f"{name}#0", name, "A dog.") for name in SPLIT_OF]
+    captions += [("a.jpg#1", "a.jpg", f" {word} "), ("b.jpg#1", "b.jpg", f"{word} is here")]
+    message = refusal(make(root, SPLIT_OF, captions)).message
+    assert f"(1): a.jpg (caption a.jpg#1 is {word!r}, which programs write for nothing)" in message
+    corpus = checked(make(root, SPLIT_OF, captions), skip_bad_images=True)
+    assert corpus.captions["text"].tolist().count("A dog.") == 4
+    assert f"{word} is here" in corpus.captions["text"].tolist()
+
+
+NAMED = [
+    ("a dog &amp; a cat", "a dog & a cat"),
+    ("&quot;Stop&quot; it&#39;s caf&eacute; &#x2603;", '"Stop" it\'s caf\u00e9 \u2603'),
+    ("&amp;lt; once", "&lt; once"),
+    ("R&D, AT&T; &copyright &nothing;", "R&D, AT&T; &copyright &nothing;"),
+]
+
+
+@pytest.mark.parametrize(("written", "meant"), NAMED)
+def test_names_that_html_has_for_characters(root, written, meant):
+    source = with_characters(make(root, captions=[("1", "a.jpg", written), ("2", "b.jpg", "x")]))
+    assert source.captions["text"].tolist() == [meant, "x"]
+    assert len(source.remarks) == (written != meant)
+
+
+def test_each_name_of_a_character_is_said_once(root):
+    texts = ["&amp; &amp; &nothing;", "plain", "&gt; &amp;"]
+    captions = [(str(number), "a.jpg", text) for number, text in enumerate(texts)]
+    (remark,) = with_characters(make(root, captions=captions)).remarks
+    assert remark.startswith("2 captions with HTML's names of characters")
+    assert remark.endswith(": &amp;, &gt;")
 
 
 def test_images_that_extraction_would_stop_at_are_named_here(root):

@@ -129,6 +129,35 @@ def test_hidden_files_are_passed_over(tmp_path):
     assert list(list_folder(tmp_path)) == ["a/1.jpg"]
 
 
+@pytest.mark.parametrize(
+    "place", ["@eaDir/1.jpg", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found"]
+)
+def test_what_a_system_keeps_for_itself_is_passed_over(tmp_path, place):
+    """Synology's thumbnails lie beside each photograph."""
+    save_images(tmp_path, f"photos/{place}/SYNOPHOTO_THUMB_XL.jpg", "photos/1.jpg")
+    assert list(list_folder(tmp_path)) == ["photos/1.jpg"]
+
+
+@pytest.mark.parametrize(
+    "written", ["ONE TWO THREE FOUR", "01 02 03 04", "1.JPG 2.JPG 3.JPG 4.JPG"]
+)
+def test_names_without_endings_of_several_folders(tmp_path, written):
+    """As ROCO has them: a table for each split, names alone, and a folder for each."""
+    places = ("train", "train", "val", "test")
+    files = [
+        f"{place}/images/{name.lower() if name[0].isalpha() else name.lower().lstrip('0')}"
+        for place, name in zip(places, written.split(), strict=True)
+    ]
+    files = [file if file.endswith(".jpg") else f"{file}.jpg" for file in files]
+    save_images(tmp_path, *files)
+    assert located(tmp_path, *written.split())[0] == files
+
+
+def test_a_name_without_an_ending_that_two_files_have_is_of_neither(tmp_path):
+    save_images(tmp_path, "train/1.jpg", "train/2.jpg", "val/3.jpg", "test/3.png")
+    assert located(tmp_path, "1", "2", "3")[0] == ["train/1.jpg", "train/2.jpg", "3"]
+
+
 def test_images_of_several_folders_that_the_names_leave_out(tmp_path):
     """As VizWiz has them: `VizWiz_val_0.jpg` is in val/."""
     files = {"train": ["one.jpg", "two.jpg", "three.jpg"], "val": ["four.jpg"]}

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from commands import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 from reader_cases import options
 
 from pipeline.corpus.dataset.splits import (
+    check_other_splits,
     find_split_lists,
     settled_splits,
     split_in_path,
@@ -137,6 +139,17 @@ def test_images_without_a_split_beside_others_are_left_out_and_named():
 )
 def test_words_for_splits(word, split):
     assert split_named(word) == split
+
+
+def test_other_splits_are_left_out_beside_train_and_test_alone():
+    """DOCCI has qual_dev and qual_test; a word in the place of train or test may be one of them."""
+    words = {"Train": 5, "test": 2, "qual_dev": 3, "": 1, "restval": 4}
+    assert check_other_splits(words, "x.json") == (
+        "images of splits that are none of train, val and test: 3 of 'qual_dev'",
+    )
+    assert check_other_splits({"train": 5, "": 1, "restval": 2}, "x.json") == ()
+    message = refusal(check_other_splits, {"train": 5, "tets": 2}, "x.json")
+    assert "x.json: splits that are none of train, val, test and their like (1): 'tets'" in message
 
 
 def test_files_that_differ_in_their_split_alone():

@@ -91,6 +91,17 @@ def test_a_named_file_is_read_by_its_own_reader(raw, capsys):
             b"id,label\n1,a\n",
             "no columns of images and captions are known among id, label",
         ),
+        (
+            "x.tsv",
+            f"1\tA dog.\t{'x' * 900}\n".encode(),
+            f"are known among 1, A dog., {'x' * 30}...\n",
+        ),
+        (
+            "x.jsonl",
+            b'{"image_0": "a.png", "id": 7, "short": "A.", "all": ["A.", "B."]}\n{}\n',
+            "no fields of images and captions are known among image_0, short, all",
+        ),
+        ("x.json", b'[{"id": 1, "boxes": [{"x": 1}], "url": "u"}]', "among 3 images and x.json"),
     ],
 )
 def test_why_no_reader_knows_a_folder(raw, name, content, said):

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reader_cases import options, read_all, save_images
 
+from pipeline.corpus.dataset.folder import list_folder
 from pipeline.corpus.dataset.table import read_captions
 from pipeline.corpus.readers import captions_csv
 from pipeline.runtime.errors import WorkbenchError
@@ -49,6 +50,37 @@ def test_flickr8k_with_commas_quoted_and_not(raw, ending, mark):
         "c.jpg#0": "One",
         "d,e.jpg#0": "Two, three",
     }
+
+
+IDS = {
+    "no header": "a\tA dog.\nb\tA cat.\nc\tA boat.\n",
+    "ImageCLEF": "ID,Caption\na,A dog.\nb,A cat.\nc,A boat.\n",
+    "after another": "label;key;text\n1;a;A dog.\n2;b;A cat.\n3;c;A boat.\n",
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_names_without_endings_are_known_by_the_images(raw, kind):
+    (raw / "mine.csv").write_text(IDS[kind])
+    corpus = read_all("auto", raw)
+    found = dict(zip(corpus.captions["image_id"], corpus.captions["text"], strict=True))
+    assert found == {
+        "Images/a.jpg": "A dog.",
+        "Images/b.jpg": "A cat.",
+        "Images/c.jpg": "A boat.",
+    }
+    (raw / "mine.csv").write_text(
+        IDS[kind].replace("a\t", "x\t").replace("a,", "x,").replace(";a", ";x")
+    )
+    with pytest.raises(WorkbenchError):
+        read_all("auto", raw)
+
+
+@pytest.mark.parametrize("row", ["480\t640\tAAAA", "7", "0 0.5 0.5"])
+def test_names_beside_something_else_are_no_captions(raw, row):
+    """Regions of LXMERT have ten fields, lists of classes a number."""
+    (raw / "mine.tsv").write_text("".join(f"{name}\t{row}\n" for name in "abc"))
+    assert captions_csv.recognise(list_folder(raw)) == []
 
 
 def test_flickr30k_with_its_broken_line(raw):

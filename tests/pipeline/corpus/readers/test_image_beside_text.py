@@ -102,7 +102,8 @@ def test_what_has_no_other_half_is_counted(raw, capsys):
     said = capsys.readouterr().err
     assert "left out: 1 image without a text of its name: more/alone.jpg" in said
     assert "left out: 2 texts without an image of its name: README.txt, notes/todo.txt" in said
-    assert "left out: 1 text of images that have another: IMG_1.caption" in said
+    assert "left out: 1 text of images that have another: IMG_1.txt" in said
+    assert texts_of(corpus)["IMG_1.jpg"] == ["Another."]  # tags are in the .txt then
 
 
 def test_settings_name_the_folders(raw):

@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from commands import refusal
 from reader_cases import read_all, save_images, texts_of
@@ -50,6 +52,40 @@ def test_a_record_may_have_several_captions_and_its_own_split(tmp_path):
     assert texts_of(read_all("image_folder", raw)) == texts_of(corpus)
 
 
+TABLES = {
+    "texts": {"file_name": ["0.jpg", "0.jpg"], "text": ["One.", "Two."], "label": [0, 0]},
+    "a list": {"file_name": ["0.jpg"], "captions": [["One.", "Two."]]},
+    "numbered": {"file_name": ["0.jpg"], "caption_0": ["One."], "caption_1": ["Two."]},
+    "splits": {"file_name": ["0.jpg", "0.jpg"], "text": ["One.", "Two."], "split": ["train", None]},
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables_in_parquet(raw, kind):
+    table = pa.table(TABLES[kind])
+    for number, split in enumerate(SPLITS):
+        names = pa.array([f"{number}.jpg"] * len(table))
+        own = table.set_column(0, "file_name", names)
+        if kind == "splits":
+            own = own.set_column(2, "split", pa.array([split] * len(table)))
+        pq.write_table(own, raw / split / "metadata.parquet")
+    corpus = read_all("auto", raw)
+    assert corpus.images["split"].tolist() == ["train", "val", "test"]
+    assert set(map(tuple, texts_of(corpus).values())) == {("One.", "Two.")}
+
+
+def test_a_parquet_file_that_is_cut_or_says_something_else(raw):
+    pq.write_table(pa.table(TABLES["texts"]), raw / "train/metadata.parquet")
+    whole = (raw / "train/metadata.parquet").read_bytes()
+    (raw / "train/metadata.parquet").write_bytes(whole[:-20])
+    assert "train/metadata.parquet: its rows: damaged" in refusal(read_all, "auto", raw)
+    pq.write_table(pa.table({"file_name": ["0.jpg"], "label": [1]}), raw / "train/metadata.parquet")
+    assert "a parquet file without images" in refusal(read_all, "auto", raw)
+    assert "no columns of images and captions" in refusal(
+        read_all, "image_folder", raw, annotations="train/metadata.parquet"
+    )
+
+
 GOOD = '{"file_name": "0.jpg", "text": "A dog."}'
 BROKEN = {
     "no record": (GOOD, "[1]", "line 2"),
@@ -81,4 +117,4 @@ def test_broken_records_are_named(tmp_path, case):
 
 def test_no_table(raw):
     message = refusal(read_all, "image_folder", raw)
-    assert "looked for metadata.csv or metadata.jsonl with file_name and a caption" in message
+    assert "looked for metadata.csv, metadata.jsonl or metadata.parquet with file_name" in message

@@ -123,7 +123,12 @@ def test_the_records_say_the_split(raw, capsys):
     assert "left out: 1 image of split restval" in capsys.readouterr().err
     write(raw, "captions_train.json", [own | {"split": "else"} for own in records])
     said = refusal(read_all, "records_json", raw)
-    assert "[0].split = 'else': must be 'train', 'val', 'test' or 'restval'" in said
+    assert "splits that are none of train, val, test and their like (1): 'else'" in said
+    others = [{"filename": "e.jpg", "captions": ["A tree."], "split": "qual_dev"}]
+    save_images(raw / "flickr30k-images", "e.jpg")
+    write(raw, "captions_train.json", records + others)
+    assert read_all("records_json", raw).images["split"].tolist() == corpus.images["split"].tolist()
+    assert "none of train, val and test: 1 of 'qual_dev'" in capsys.readouterr().err
     # `set` says a split only where its words are those of splits
     write(raw, "captions_train.json", [own | {"set": "else"} for own in FORMS["list"]])
     assert len(read_all("records_json", raw).images) == 4
