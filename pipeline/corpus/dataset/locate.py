@@ -9,7 +9,7 @@ Whatever is assumed is said.
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from pipeline.corpus.dataset.folder import (
     without_ending,
 )
 from pipeline.corpus.dataset.source import find_in_raw
+from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import VECTOR_FILES
 from pipeline.runtime.text import Problems, is_inside
@@ -147,6 +148,37 @@ def has_its_name(name: str, stems: Set[str]) -> bool:
         True where a file has it, whatever folder and ending either has.
     """
     return without_ending(_with_slashes(name).rpartition("/")[2]) in stems
+
+
+def told_apart(
+    folder: Folder, named: Iterable[tuple[str, str | None]]
+) -> dict[tuple[str, str], str]:
+    """The images of names that annotations have in several splits: those in the folders of each.
+
+    Args:
+        folder: the files of the user's folder.
+        named: names of images with their splits, None for none.
+
+    Returns:
+        By name and split the path inside the user's folder, where some name has several splits, and
+        folders that are called so (`train/images`) hold all names of each; else empty.
+    """
+    names: dict[str | None, dict[str, None]] = defaultdict(dict)
+    for name, split in named:
+        names[split][name] = None
+    counts = Counter(name for own in names.values() for name in own)
+    if None in names or max(counts.values(), default=0) < 2:
+        return {}
+    found: dict[tuple[str, str], str] = {}
+    for split, own in names.items():
+        places = {
+            place: files for place, files in folder.files.items() if split_in_path(place) == split
+        }
+        paths = _by_last_parts(Folder(folder.root, places), list(own))
+        if len(paths) < len(own):
+            return {}
+        found |= {(name, split or ""): path for name, path in paths.items()}
+    return found
 
 
 def _has_all(root: Path, wanted: Mapping[str, Set[str]]) -> bool:

@@ -29,6 +29,7 @@ from pipeline.corpus.dataset.cells import (
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
 from pipeline.corpus.dataset.locate import is_among
+from pipeline.corpus.dataset.splits import split_named
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, read_text
 
@@ -189,16 +190,30 @@ def _named_form(
     captions = caption_columns(tuple(names), columns.captions)
     if image is None or not captions:
         return None
+    split = _place_of(names, SPLIT_COLUMNS)
+    if split is None:
+        split = _place_of_splits(lines[1:], separator, len(names))
     return Form(
         separator=separator,
         width=len(names),
         image=image,
         captions=tuple(place for place, name in enumerate(names) if name in captions[0]),
-        split=_place_of(names, SPLIT_COLUMNS),
+        split=split,
         number=_place_of(names, NUMBER_COLUMNS),
         described=repr(header.strip()[:80]),
         names=tuple(names),
     )
+
+
+def _place_of_splits(lines: Sequence[str], separator: str, width: int) -> int | None:
+    """The place of a column of another name whose first cells are different words for splits."""
+    rows = [line.rstrip("\n").split(separator) for line in lines]
+    whole = [row for row in rows if len(row) == width]
+    for place in range(width):
+        splits = {split_named(row[place].strip('" ')) for row in whole}
+        if len(splits) > 1 and None not in splits:
+            return place
+    return None
 
 
 def _are_there(rows: Sequence[Sequence[str]], place: int, there: Set[str]) -> bool:
@@ -241,10 +256,15 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
         return None
     images = [image.strip().strip('"') for image, _, _ in pairs]
     if not all(image.lower().endswith(IMAGE_ENDINGS) for image in images):
-        are_words = all("\t" not in text and any(map(str.isalpha, text)) for _, _, text in pairs)
+        are_words = all("\t" not in text and _has_letter(text) for _, _, text in pairs)
         are_there = _are_there([[image] for image in images], 0, there)
         if separator != "\t" or not are_words or not are_there:
             return None
+    rows = [line.rstrip("\n").split(separator) for line in lines]
+    if separator != "," and {len(row) for row in rows} != {2}:
+        several = _bare_columns(rows, separator)
+        if several is not None:
+            return several
     described = f"image{separator}caption, without a header".replace("\t", " TAB ")
     return Form(
         separator=separator,
@@ -254,6 +274,40 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
         has_header=False,
         described=described,
     )
+
+
+def _bare_columns(rows: Sequence[Sequence[str]], separator: str) -> Form | None:
+    """The form of rows of more than an image and a caption, without a header: what a column is its
+    first cells say. None where rows differ in their number of fields, as captions with a separator
+    have them, or none has words."""
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        return None
+    columns = [[row[place].strip() for row in rows] for place in range(width)]
+    splits = [place for place in range(1, width) if all(map(split_named, columns[place]))]
+    numbers = [place for place in range(1, width) if all(map(_NUMBER.fullmatch, columns[place]))]
+    captions = tuple(
+        place
+        for place in range(1, width)
+        if place not in splits and sum(map(_has_letter, columns[place])) * 2 > len(rows)
+    )
+    if not captions:
+        return None
+    return Form(
+        separator=separator,
+        width=width,
+        image=0,
+        captions=captions,
+        split=next(iter(splits), None),
+        number=next(iter(numbers), None),
+        has_header=False,
+        described=f"image and {width - 1} other columns, without a header",
+        names=("image", *(f"column {place + 1}" for place in range(1, width))),
+    )
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
 
 
 def first_images(text: str, there: Set[str] = frozenset()) -> list[str] | None:

@@ -13,6 +13,7 @@ import pandas as pd
 from pipeline.corpus.dataset.annotations import described_source, one_split_each
 from pipeline.corpus.dataset.cells import passed_over
 from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
@@ -86,6 +87,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
     tables = {file: read_captions(raw / file, columns, folder.stems) for file in found.files}
+    tables = _told_apart(folder, tables)
     unread = [
         name
         for file in found.files
@@ -141,6 +143,28 @@ def _found(folder: Folder, files: tuple[str, ...]) -> Found:
         has_splits=has_column or len(files) > 1 or bool(find_split_lists(beside, names)),
         is_published=files[0].rpartition("/")[2].lower() in PUBLISHED,
     )
+
+
+def _told_apart(folder: Folder, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Tables in which images of one name in several splits have their paths as names."""
+    splits = {
+        file: rows["split"].map(split_named).fillna(split_in_path(file) or "")
+        for file, rows in tables.items()
+    }
+    named = (
+        (name, split or None)
+        for file, rows in tables.items()
+        for name, split in dict.fromkeys(zip(rows["image"], splits[file], strict=True))
+    )
+    paths = told_apart(folder, named)
+    if not paths:
+        return dict(tables)
+    return {
+        file: rows.assign(
+            image=[paths[own] for own in zip(rows["image"], splits[file], strict=True)]
+        )
+        for file, rows in tables.items()
+    }
 
 
 def _splits(

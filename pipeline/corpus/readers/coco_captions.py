@@ -3,8 +3,8 @@ that have images with id and file_name and annotations with image_id and caption
 nocaps, VizWiz and STAIR. Karpathy's splits of MS-COCO are in another file (karpathy_json.py)."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NotRequired
 
@@ -19,6 +19,7 @@ from pipeline.corpus.dataset.annotations import (
     read_annotations,
 )
 from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
@@ -118,6 +119,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         published=PUBLISHED,
     )
     files = {file: _read_file(folder, file) for file in found.files}
+    paths = told_apart(folder, ((name, own.split) for own in files.values() for name in own.images))
+    files = {file: _with_paths(own, paths) for file, own in files.items()}
     named = one_split_each(
         raw, ((name, own.split) for own in files.values() for name in own.images)
     )
@@ -138,6 +141,16 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         captions=pd.DataFrame({"caption_id": ids, "image_id": described, "text": texts}),
         remarks=remarks,
         lists_in=found.files[0].rpartition("/")[0],
+    )
+
+
+def _with_paths(own: _File, paths: Mapping[tuple[str, str], str]) -> _File:
+    """A file whose images have their paths as names, where paths has them (`told_apart`)."""
+    named = {name: paths.get((name, own.split or ""), name) for name in own.images}
+    return replace(
+        own,
+        images=[named[name] for name in own.images],
+        described=[named[name] for name in own.described],
     )
 
 

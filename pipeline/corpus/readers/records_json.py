@@ -30,7 +30,7 @@ from pipeline.corpus.dataset.cells import (
     texts_of,
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
-from pipeline.corpus.dataset.locate import has_its_name
+from pipeline.corpus.dataset.locate import has_its_name, told_apart
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
@@ -84,10 +84,11 @@ class _Keys(NamedTuple):
 
 class _Mapping(NamedTuple):
     """A file that is a mapping: its first image, and the keys of its values, which are records;
-    None where images are the keys and captions the values."""
+    None where images are the keys and captions the values, of_records: lists of records of one."""
 
     image: str
     keys: _Keys | None
+    of_records: bool = False
 
 
 def recognise(folder: Folder) -> list[Found]:
@@ -128,8 +129,8 @@ def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None
     if isinstance(value, str) and split_named(value):
         return None  # images and their splits, as splits.json may have them
     by_key = _is_image(name, folder)
-    if by_key and is_plain(value):
-        return _Mapping(name, None)
+    if by_key and (is_plain(value) or (isinstance(value, list) and _is_texts(value))):
+        return _Mapping(name, None, of_records=not is_plain(value))
     if not isinstance(value, dict):
         return None
     if by_key:  # whatever else its record calls an image
@@ -237,6 +238,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     if options.corpus.restval == "drop":
         kept = [row for row in rows if row[2] != RESTVAL]
     dropped = len({row[0] for row in rows}) - len({row[0] for row in kept})
+    paths = told_apart(folder, ((image, _known(split)) for image, _, split in kept))
+    kept = [(paths.get((row[0], _known(row[2]) or ""), row[0]), *row[1:]) for row in kept]
     words = Counter(split or "" for _, split in {(image, split) for image, _, split in kept})
     others = check_other_splits(words, str(raw / found.files[0]))
     splits = one_split_each(raw, ((image, _known(split)) for image, _, split in kept))
@@ -270,7 +273,7 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
     hint = f"expected is {EXPECTED}"
     mapping = _mapping(folder, file, config)
     if mapping is not None:
-        return _of_mapping(path, mapping.keys, split, hint)
+        return _of_mapping(path, mapping, split, hint)
     lists = first_records(folder, file)
     found = _find_keys(lists, config)
     if len(found) > 1 and not all(split_named(keys.records) for keys in found):
@@ -316,8 +319,12 @@ def _record_kind(keys: _Keys) -> Any:
     return kind
 
 
-def _of_mapping(path: Path, keys: _Keys | None, split: str | None, hint: str) -> list[_Row]:
+def _of_mapping(path: Path, mapping: _Mapping, split: str | None, hint: str) -> list[_Row]:
     """The rows of a file that maps images to captions or to records, or anything to records."""
+    keys = mapping.keys
+    if mapping.of_records:
+        lists = read_annotations(path, dict[Name, list[dict[str, Any]]], hint)
+        return [(image, _texts_of_records(own), split) for image, own in lists.items()]
     if keys is None:
         texts = read_annotations(path, dict[Name, Captions], hint)
         return [(image, plain_texts(own), split) for image, own in texts.items()]

@@ -76,6 +76,57 @@ def test_a_named_file_is_read_by_its_own_reader(raw, capsys):
     assert set(corpus.captions["text"]) == {f"of {name}" for name in NAMES}
 
 
+def _table(texts, split):
+    rows = "".join(f"{name},{text},{split}\n" for name, text in texts.items())
+    return f"image,caption,x\n{rows}"
+
+
+def _records(texts, split):
+    return json.dumps([{"image": name, "caption": text} for name, text in texts.items()])
+
+
+def _coco(texts, split):
+    images = [{"id": n, "file_name": name} for n, name in enumerate(texts)]
+    own = [{"id": n, "image_id": n, "caption": text} for n, text in enumerate(texts.values())]
+    return json.dumps({"images": images, "annotations": own})
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("{split}/captions.csv", _table),
+        ("{split}.csv", _table),
+        ("{split}/mine.json", _records),
+        ("{split}/_annotations.coco.json", _coco),  # as Roboflow exports it
+    ],
+)
+@pytest.mark.parametrize("inside", ["", "images/"])
+def test_images_of_one_name_in_several_splits(tmp_path, name, write, inside):
+    raw = tmp_path / "raw"
+    numbers = {"train": 4, "valid": 2, "test": 2}
+    for split, number in numbers.items():
+        texts = {f"{n}.jpg": f"A {split} image." for n in range(number)}
+        save_images(raw / split / inside, *texts)
+        (raw / name.format(split=split)).write_text(write(texts, split))
+    corpus = read_all("auto", raw)
+    found = dict(zip(corpus.captions["image_id"], corpus.captions["text"], strict=True))
+    assert found == {
+        f"{split}/{inside}{n}.jpg": f"A {split} image."
+        for split, number in numbers.items()
+        for n in range(number)
+    }
+    assert corpus.images["split"].value_counts().to_dict() == {"train": 4, "val": 2, "test": 2}
+
+
+def test_images_of_one_name_that_no_folder_tells_apart_are_refused(tmp_path):
+    raw = tmp_path / "raw"
+    save_images(raw / "train", "0.jpg", "1.jpg")
+    save_images(raw / "test", "0.jpg")
+    rows = ["0.jpg,A dog.,train", "1.jpg,A cat.,train", "0.jpg,A boat.,test", "1.jpg,A kite.,test"]
+    (raw / "mine.csv").write_text("\n".join(["image,caption,split", *rows]))
+    assert "images in more than one split (2): 0.jpg, 1.jpg" in refusal(read_all, "auto", raw)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -83,6 +83,52 @@ def test_names_beside_something_else_are_no_captions(raw, row):
     assert captions_csv.recognise(list_folder(raw)) == []
 
 
+@pytest.mark.parametrize(
+    ("row", "splits", "own"),
+    [
+        ("{image}\t{text}\t{split}", True, 1),
+        ("{image}|{split}|{text}", True, 1),
+        ("{image}\t{number}\t{text}\t0.93", False, 1),
+        ("{image}\t{text}\t{text} again", False, 2),
+        ("{image}\t{text}\t", False, 1),
+    ],
+)
+def test_further_columns_without_a_header(raw, row, splits, own):
+    """Each is what its cells are: a split, a number, a caption, or nothing that is read."""
+    texts = {"a.jpg": "A dog.", "b.jpg": "A cat, grey.", "c.jpg": "A boat."}
+    words = dict(zip(texts, ("train", "dev", "test"), strict=True))
+    lines = [
+        row.format(image=image, text=text, split=words[image], number=number)
+        for number, (image, text) in enumerate(texts.items())
+    ]
+    (raw / "mine.txt").write_text("\n".join(lines))
+    corpus = read_all("auto", raw)
+    found = dict(zip(corpus.captions["image_id"], corpus.captions["text"], strict=False))
+    assert {name: found[name].removesuffix(" again") for name in texts} == texts
+    assert len(corpus.captions) == own * len(texts)
+    if splits:
+        assert corpus.images["image_id"].tolist() == list(texts)
+        assert corpus.images["split"].tolist() == ["train", "val", "test"]
+
+
+def test_captions_with_the_separator_stay_whole(raw):
+    (raw / "mine.txt").write_text("a.jpg|A dog|or two.\nb.jpg|A cat.\nc.jpg|A boat.\n")
+    corpus = read_all("auto", raw)
+    assert sorted(corpus.captions["text"]) == ["A boat.", "A cat.", "A dog|or two."]
+
+
+@pytest.mark.parametrize("name", ["fold", "use", "my split"])
+def test_a_column_of_words_for_splits_is_one_whatever_its_name(raw, name):
+    rows = ["a.jpg,A dog.,train", "b.jpg,A cat.,val", "c.jpg,A boat.,test"]
+    (raw / "mine.csv").write_text("\n".join([f"image,caption,{name}", *rows]))
+    assert read_all("auto", raw).images["split"].tolist() == ["train", "val", "test"]
+    (raw / "mine.csv").write_text(
+        "\n".join([f"image,caption,{name}", *rows[:2], "c.jpg,A boat.,x"])
+    )
+    with pytest.raises(WorkbenchError, match=r"corpus.val_images|none of train"):
+        read_all("auto", raw, test_images=3)
+
+
 def test_flickr30k_with_its_broken_line(raw):
     (raw / "results.csv").write_text(BAR)
     assert texts(raw) == {

@@ -148,6 +148,15 @@ def test_records_of_a_mapping_say_the_split_and_name_their_faults(raw):
     assert "c.jpg = 'A boat.': must be an object" in said
 
 
+def test_a_mapping_to_lists_of_records(raw):
+    """As annotators' answers are exported, with their names."""
+    value = {n: [{"caption": text, "by": 1} for text in own] for n, own in TEXTS.items()}
+    write(raw, "captions.json", value)
+    assert texts_of(read_all("auto", raw)) == TEXTS
+    write(raw, "captions.json", value | {"d.jpg": "A kite."})
+    assert "d.jpg = 'A kite.': must be a valid array" in refusal(read_all, "auto", raw)
+
+
 @pytest.mark.parametrize("value", [{"info": {"url": "x", "description": "COCO"}}, {"a": {"b": 1}}])
 def test_a_mapping_of_something_else_is_none(raw, value):
     write(raw, "captions.json", value)
