@@ -191,6 +191,15 @@ def named_split_lists(
     return lists
 
 
+def is_called_list(name: str) -> bool:
+    """Whether a file is called as a list of a split's images, such as `train.txt`.
+
+    Args:
+        name: of a file, without its folder.
+    """
+    return any(pattern.fullmatch(name) for pattern in _LISTS.values())
+
+
 def _files_called_lists(folder: Path) -> dict[str, list[Path]]:
     """The files of a folder that are called like a list of a split, by split."""
     return {split: _files_matching(folder, pattern) for split, pattern in _LISTS.items()}

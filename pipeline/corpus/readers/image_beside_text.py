@@ -17,7 +17,7 @@ from pipeline.corpus.dataset.cells import caption_columns, plain_texts
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, head
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
-from pipeline.corpus.dataset.splits import split_in_path
+from pipeline.corpus.dataset.splits import is_called_list, split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_json, read_text
 
@@ -224,10 +224,11 @@ def _captions_of(record: Any, image: str) -> list[str]:
 
 
 def _remarks(pairs: _Pairs) -> list[str]:
-    """What was left out, counted, with some names."""
+    """What was left out, counted, with some names; lists that divide the images are not."""
+    alone = [file for file in pairs.texts_alone if not is_called_list(file.rpartition("/")[2])]
     kinds = {
         "without a text of its name": ("image", pairs.images_alone),
-        "without an image of its name": ("text", pairs.texts_alone),
+        "without an image of its name": ("text", alone),
         "of images that have another": ("text", pairs.second_texts),
     }
     return [

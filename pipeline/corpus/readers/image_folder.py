@@ -4,7 +4,7 @@ https://huggingface.co/docs/datasets/image_dataset: a table with a column file_n
 the table's own folder; the folders train, validation and test are the splits.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pipeline.corpus.dataset.cells import (
     SPLIT_COLUMNS,
     caption_columns,
     first_of,
+    passed_over,
     plain_texts,
 )
 from pipeline.corpus.dataset.folder import Folder, joined
@@ -23,7 +24,7 @@ from pipeline.corpus.dataset.recognise import Found, annotation_files, first_rec
 from pipeline.corpus.dataset.rows import is_caption
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path
-from pipeline.corpus.dataset.table import first_images, read_captions
+from pipeline.corpus.dataset.table import columns_passed_over, first_images, read_captions
 from pipeline.corpus.readers.captions_csv import splits_in_column, with_caption_ids
 from pipeline.features.arrays.nested import python_values
 from pipeline.features.arrays.parquet_rows import read_batches, read_schema
@@ -86,10 +87,12 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         expected=f"{CSV}, {LINES} or {PARQUET} with {IMAGE} and a caption",
     )
     tables: dict[str, pd.DataFrame] = {}
+    unread: list[str] = []
     for file in found.files:
         place, _, name = file.rpartition("/")
         read_table = _READ.get(Path(name).suffix, read_captions)
         rows = read_table(raw / file)
+        unread += _columns_passed_over(folder, file)
         inside = {
             image: joined(place, image.removeprefix("./"))
             for image in rows["image"].unique().tolist()
@@ -98,7 +101,31 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         tables[file] = rows.assign(image=rows["image"].map(inside), split=split)
     splits, others = splits_in_column(tables, options.corpus.restval)
     captions = with_caption_ids(tables.values())
-    return described_source(folder, options, splits=splits, captions=captions, remarks=others)
+    remarks = (*passed_over(unread), *others)
+    return described_source(folder, options, splits=splits, captions=captions, remarks=remarks)
+
+
+def _columns_passed_over(folder: Folder, file: str) -> list[str]:
+    """The columns of a table, or the fields of its first record, that are not read."""
+    if file.endswith(CSV):
+        return columns_passed_over(head(folder, file))
+    if file.endswith(PARQUET):
+        names = list(read_schema(folder.root / file).names)
+        read = _columns_in(folder.root / file)
+    else:
+        names = list(first_records(folder, file).get("", {}))
+        read = _columns_read(names)
+    return [name for name in names if name not in read]
+
+
+def _columns_read(names: Sequence[str]) -> list[str]:
+    """The columns that are read, of some names: images, captions, perhaps splits; empty without
+    images or captions."""
+    captions = caption_columns(tuple(names))
+    if IMAGE not in names or not captions:
+        return []
+    split = first_of(names, SPLIT_COLUMNS)
+    return [IMAGE, *captions[0], *([split] if split else [])]
 
 
 def _read_lines(path: Path) -> pd.DataFrame:
@@ -121,12 +148,7 @@ def _first_in_parquet(path: Path) -> list[str] | None:
 
 def _columns_in(path: Path) -> list[str]:
     """The columns of metadata.parquet that are read; empty without images or captions."""
-    texts = [own.name for own in read_schema(path) if is_caption(own.type)]
-    captions = caption_columns(tuple(texts))
-    if IMAGE not in texts or not captions:
-        return []
-    split = first_of(texts, SPLIT_COLUMNS)
-    return [IMAGE, *captions[0], *([split] if split else [])]
+    return _columns_read([own.name for own in read_schema(path) if is_caption(own.type)])
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

@@ -96,6 +96,7 @@ def test_folders_of_texts_beside_folders_of_images(tmp_path):
 
 def test_what_has_no_other_half_is_counted(raw, capsys):
     save_images(raw / "more", "alone.jpg")
+    write(raw, {"train.txt": "x\n", "photos.val.txt": "y\n"})  # lists of images
     write(raw, {"README.txt": "Photos.", "IMG_1.caption": "Another.", "notes/todo.txt": "x"})
     corpus = read_all("auto", raw)
     assert len(corpus.images) == 4

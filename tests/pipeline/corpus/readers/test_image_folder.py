@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -31,6 +32,25 @@ def test_folders_are_splits_and_paths_are_their_own(raw):
     ]
     assert corpus.images["split"].tolist() == ["train", "val", "test"]
     assert texts_of(corpus)["test/2.jpg"] == ["One.", "Two."]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_what_is_not_read_is_named(tmp_path, capsys, kind):
+    raw = tmp_path / "raw"
+    save_images(raw, "0.jpg", "1.jpg", "2.jpg")
+    rows = [
+        {"file_name": f"{n}.jpg", "text": "One.", "title": "Two.", "mood": "good", "split": split}
+        for n, split in enumerate(SPLITS)
+    ]
+    table = pd.DataFrame(rows)
+    if kind == "csv":
+        table.to_csv(raw / "metadata.csv", index=False)
+    elif kind == "jsonl":
+        table.to_json(raw / "metadata.jsonl", orient="records", lines=True)
+    else:
+        table.to_parquet(raw / "metadata.parquet")
+    assert read_all("auto", raw).images["split"].tolist() == ["train", "val", "test"]
+    assert "not read beside image and caption: title, mood\n" in capsys.readouterr().err
 
 
 def test_a_record_may_have_several_captions_and_its_own_split(tmp_path):
