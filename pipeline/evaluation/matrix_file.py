@@ -1,8 +1,9 @@
 """Matrices that other programs wrote, scores or embeddings, read some rows at a time, and where
 their rows belong in the splits of the corpus."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from pipeline.features.arrays.formats import open_arrays
 from pipeline.features.arrays.ids import read_ids
 from pipeline.features.matching.clip_retrieval import Parts, open_parts
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import say
 from pipeline.runtime.text import Problems
 
 SCORED = ("val", "test")
 Places = dict[str, np.ndarray]
 USUAL = "features"  # is meant where a file has several matrices
+_CALLED_IDS = re.compile(r"(?:^|[_ .-])ids?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,46 @@ def open_matrix(path: Path, names: Sequence[str], kind: str = "") -> MatrixFile:
     values = _matrix(file, names)
     _check(values)
     lists = {name: read_ids(file, name, name) for name in names}
-    return MatrixFile(path, values, {name: ids.names for name, ids in lists.items() if ids})
+    found = {name: ids.names for name, ids in lists.items() if ids}
+    return MatrixFile(path, values, found | _ids_of_other_names(file, values, names, found))
+
+
+def _ids_of_other_names(
+    file: ArrayFile, values: Array, names: Sequence[str], found: Collection[str]
+) -> dict[str, list[str]]:
+    """Ids of embeddings in the only list of a file that can be theirs, whatever its name.
+
+    Without ids rows are taken in the order of the corpus, so a list that nobody has named must not
+    be passed over.
+
+    Raises:
+        WorkbenchError: several such lists, or one of a matrix of scores, whose side nobody knows.
+    """
+    if len(found) == len(names) or list(file.names) == [""]:
+        return {}
+    lengths = values.shape[: len(names)]
+    others = [
+        name
+        for name in file.names
+        if name not in names and _may_be_ids(name, file.array(name), lengths)
+    ]
+    if not others:
+        return {}
+    if len(names) == 1 and len(others) == 1:
+        say(f"{file.path}: ids are read from {others[0]}")
+        ids = read_ids(file, others[0])
+        return {names[0]: ids.names} if ids else {}
+    raise WorkbenchError(
+        f"{file.path}: beside the matrix, which may be ids: {listing(others)}; ids are read from "
+        f"{' and '.join(names)}",
+        "give them these names, or leave them out if the order is that of the corpus",
+    )
+
+
+def _may_be_ids(name: str, array: Array, lengths: Sequence[int]) -> bool:
+    """Whether an array is a text, or a number that is called an id, for each row or column."""
+    kinds = "USOiu" if _CALLED_IDS.search(name) else "USO"
+    return len(array.shape) == 1 and array.shape[0] in lengths and array.dtype.kind in kinds
 
 
 def _check(values: Array) -> None:

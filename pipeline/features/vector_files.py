@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.features.arrays.file import Array, Block, concatenated
-from pipeline.features.arrays.formats import open_arrays
-from pipeline.features.arrays.ids import Ids, read_ids
+from pipeline.features.arrays.file import Array, ArrayFile, Block, concatenated
+from pipeline.features.arrays.formats import SAVE, open_arrays, saving
+from pipeline.features.arrays.ids import Ids, file_beside, read_ids
 from pipeline.features.arrays.mat import only_matrix, upright
 from pipeline.features.arrays.npy import read_npy
 from pipeline.features.arrays.per_image import (
@@ -43,7 +43,9 @@ from pipeline.runtime.section import EmbeddingFileConfig
 
 MAX_DIM = 1 << 16  # width of a vector
 MAX_ROWS = 1 << 25  # of a file; more is taken for damage
-DEFAULT_NAME = "features"  # the array that is read unless another is named
+DEFAULT_NAME = "features"  # the arrays that are read unless others are named
+DEFAULT_IDS = "ids"
+MOST_ARRAYS = 20  # of a file in which they are looked for
 MAT = ".mat"
 NAME_ARRAYS = "name the arrays of ids and vectors under `file` in params.yaml"
 OF_CAPTIONS = (
@@ -143,11 +145,15 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
         images = images_of_hdf5(path)
         if all(_is_vector(image.features) for image in images):
             return _of_images(path, images, wanted, skip)
-    matrix = only_matrix(file) if path.suffix == MAT else None
-    vectors = file.array(matrix or settings.features, NAME_ARRAYS)
+    if path.suffix == MAT:
+        matrix = only_matrix(file) or settings.features
+        ids_in = settings.ids
+    else:
+        matrix, ids_in = _named_otherwise(file, settings)
+    vectors = file.array(matrix, _hint(file))
     if path.suffix != MAT:
         _check(vectors)
-    ids = read_ids(file, settings.ids)
+    ids = read_ids(file, ids_in)
     explained = None
     if ids is None and path.suffix == MAT and wanted.are_images:
         order = _karpathy_order(path, vectors)
@@ -177,6 +183,57 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
         ids=ids.path,
         explained=explained,
     )
+
+
+def _named_otherwise(file: ArrayFile, settings: EmbeddingFileConfig) -> tuple[str, str]:
+    """The names of the arrays of vectors and of ids: those of the settings or, where nobody has
+    named any, the only matrix of floats and the only texts of as many rows."""
+    features, ids = settings.features, settings.ids
+    if len(file.names) > MOST_ARRAYS or list(file.names) == [""]:
+        return features, ids
+    seen = {name: _seen(file, name) for name in file.names}
+    arrays = {name: array for name, array in seen.items() if array is not None}
+    remarks = []
+    if features == DEFAULT_NAME and features not in seen:
+        matrices = [name for name, own in arrays.items() if _is_matrix(own)]
+        if len(matrices) == 1:
+            features = matrices[0]
+            remarks.append(f"vectors are read from {features}, its only matrix of floats")
+    rows = arrays[features].shape[:1] if features in arrays else None
+    if ids == DEFAULT_IDS and ids not in seen and file_beside(file.path) is None:
+        texts = [
+            name for name, own in arrays.items() if own.dtype.kind in "USO" and own.shape == rows
+        ]
+        if len(texts) != 1:
+            return settings.features, ids  # a matrix without ids may be anything
+        ids = texts[0]
+        remarks.append(f"ids are read from {ids}, its only texts")
+    for remark in remarks:
+        say(f"{file.path}: {remark}")
+    return features, ids
+
+
+def _seen(file: ArrayFile, name: str) -> Array | None:
+    """An array of a file, None for one that cannot be read: who asks for it by its name is told
+    why."""
+    try:
+        return file.get(name)
+    except WorkbenchError:
+        return None
+
+
+def _is_matrix(array: Array) -> bool:
+    return len(array.shape) == 2 and array.dtype.kind == "f" and array.shape[1] > 1
+
+
+def _hint(file: ArrayFile) -> str:
+    """What to do about a file without the array of vectors."""
+    key = file.path.suffix.removeprefix(".")
+    if key in SAVE and len(file.names) > 2:
+        arrays = [_seen(file, name) for name in file.names[:MOST_ARRAYS]]
+        if all(array is not None and _is_vector(array) for array in arrays):
+            return saving(file.path, key)
+    return NAME_ARRAYS
 
 
 def _places(

@@ -113,7 +113,9 @@ class ArrayFile:
         array = self.get("" if list(self.names) == [""] else name)
         if array is None:
             raise WorkbenchError(
-                f"{self.path}: no array {name!r}; it has {listing(self.names)}", hint
+                f"{self.path}: no array {name!r}; it has "
+                f"{listing(self.names) or 'none outside of groups'}",
+                hint,
             )
         return array
 

@@ -14,24 +14,61 @@ KINDS |= {ending: ending[1:] for ending in VECTOR_FILES if ending not in KINDS}
 # Promised kinds with what a file is instead, of which the promised kind's reader says more.
 OWN_WORDS = {("npz", "cut_zip"), ("matlab", "hdf5")}
 
-# What saves an array that torch or pickle has written as .npy
+# What saves vectors that something else has written as .npz, and of what form they must be.
+_STACKED = "ids=[*d], features=n.stack([n.asarray(v, 'f4') for v in d.values()])"
+_SAVED = "n.savez({target!r}, **(dict(" + _STACKED + ") if isinstance(d, dict) else dict(features="
+_COLUMNS = (
+    "n.savez({target!r}, ids=d.iloc[:, 0].astype(str).tolist(), "
+    "features=n.ascontiguousarray(d.iloc[:, 1:], 'f4'))"
+)
 SAVE = {
-    "torch": "import torch, numpy; numpy.save({target!r}, torch.load({source!r}, "
-    "map_location='cpu', weights_only=True).float().numpy())",
-    "pickle": "import pickle, numpy; numpy.save({target!r}, "
-    "numpy.asarray(pickle.load(open({source!r}, 'rb')), 'f4'))",
+    "torch": "import torch, numpy as n; d = torch.load({source!r}, map_location='cpu', "
+    "weights_only=True); " + _SAVED + "d.float().numpy())))",
+    "pickle": "import pickle, numpy as n; d = pickle.load(open({source!r}, 'rb')); "
+    + _SAVED
+    + "n.asarray(d, 'f4'))))",
+    ".csv": "import pandas, numpy as n; d = pandas.read_csv({source!r}, dtype={{0: str}}); "
+    + _COLUMNS,
+    "parquet": "import pandas, numpy as n; d = pandas.read_parquet({source!r}); " + _COLUMNS,
+    ".json": "import json, numpy as n; d = json.load(open({source!r})); "
+    "n.savez({target!r}, " + _STACKED + ")",
+    "npz": "import numpy as n; d = n.load({source!r}); n.savez({target!r}, " + _STACKED + ")",
+    "safetensors": "import safetensors.numpy as s, numpy as n; d = s.load_file({source!r}); "
+    "n.savez({target!r}, " + _STACKED + ")",
 }
+COLUMNS = "if its first column is the ids, and the others are numbers"
+FORMS = {
+    "torch": "if it holds one array, or a vector for each id",
+    "pickle": "if you trust the file, and it holds one array, or a vector for each id",
+    ".csv": COLUMNS,
+    "parquet": COLUMNS,
+    ".json": "if it maps ids to lists of numbers",
+}
+MAPPED = "if each array is the vector of an id"
 
 
-def _as_array(path: Path) -> str:
-    """The command that saves what torch or pickle has written, one array, as .npy."""
+def saving(path: Path, key: str) -> str:
+    """What to do about a file whose vectors are not read as they are.
+
+    Args:
+        path: the file.
+        key: its kind, one of `SAVE`.
+
+    Returns:
+        The command that saves its vectors as .npz, and of which form they must be.
+    """
+    target = f"{path}.npz"
+    line = python_line(SAVE[key].format(source=str(path), target=target))
+    return f"{FORMS.get(key, MAPPED)}, save them and name {target} instead: {line}"
+
+
+def _way_out(path: Path) -> str:
+    """What to do about a file of another ending."""
     kind = kind_of(path) if path.is_file() else None
-    if kind is None or kind.key not in SAVE:
-        return ""
-    target = f"{path}.npy"
-    line = python_line(SAVE[kind.key].format(source=str(path), target=target))
-    trusted = "if you trust the file, and it" if kind.key == "pickle" else "if it"
-    return f"{trusted} holds one array, save that and name {target} instead: {line}"
+    for key in (kind.key if kind is not None else "", path.suffix.lower()):
+        if key in FORMS:
+            return saving(path, key)
+    return "save them as .npz, with an array ids of texts and an array features (N, D) of float32"
 
 
 def open_arrays(path: Path) -> ArrayFile:
@@ -39,7 +76,7 @@ def open_arrays(path: Path) -> ArrayFile:
     than those of the formats, and for files of other kinds and damaged ones."""
     if path.suffix not in VECTOR_FILES:
         allowed = f"allowed endings are {listing(VECTOR_FILES)}"
-        raise WorkbenchError(f"{path}: {allowed}", _as_array(path))
+        raise WorkbenchError(f"{path}: {allowed}", _way_out(path))
     if not path.is_file():
         raise WorkbenchError(f"{shown_path(path)}: {absent(path)}")
     found = kind_of(path)

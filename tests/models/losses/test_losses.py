@@ -96,6 +96,28 @@ def test_pairs_that_are_left_out_equal_the_loop(name, kind):
         assert mean(scores, groups, every).item() == mean(scores, groups).item()
 
 
+def test_losses_of_the_hardest_negatives_alone_warm_up():
+    """Trained by them from the beginning a model may collapse; the sum and InfoNCE may not."""
+    assert {name for name in LOSSES if warms_up(name)} == {"knn_margin", "max_margin"}
+
+
+@pytest.mark.parametrize("name", ["sum_margin", "max_margin", "knn_margin"])
+def test_a_hinge_of_exactly_0_has_no_gradient(name):
+    scores = torch.tensor([[0.5, 0.25], [0.25, 0.5]], requires_grad=True)
+    loss = pair_loss(name, margin=0.25)(scores, torch.arange(2))
+    loss.backward()
+    assert loss.item() == 0
+    assert not scores.grad.any()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_scores_of_half_precision_are_summed_in_float32(name):
+    scores, groups = random_case(2, dtype=torch.float16)
+    loss = pair_loss(name)(scores, groups)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(pair_loss(name)(scores.float(), groups).item(), rel=1e-6)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_gradcheck(name, reduction):

@@ -60,6 +60,12 @@ def test_mean_and_deviation_of_each_setting():
     assert rows[1][-1] == spread([300 - 310, 320 - 334])  # of seeds 0 and 1, which both have
 
 
+def test_one_run_has_no_deviation():
+    _, row = tabulate(read_experiments(csv(BASE, RUNS[0])), "vse", ["naive"], ["vse.dim"])
+    assert row[1] == "1"
+    assert row[-2:] == ["300.0", "0.0"]
+
+
 def test_unfinished_and_failed_experiments_are_left_out():
     states = [line("f", 3, 8, 0.0, state=state) for state in ("Failed", "Running", "Queued")]
     assert read_experiments(csv(BASE, RUNS[0], *states))["Experiment"].tolist() == ["a"]

@@ -13,6 +13,7 @@ from pipeline.evaluation.comparison import (
     best_of,
     described,
     groups_of,
+    notes,
     read_metrics,
     read_results,
     rows_of,
@@ -122,6 +123,15 @@ def test_rows_fall_by_rsum_and_transductive_ones_stand_apart(tmp_path):
     assert lines[middle + 1].startswith("Transductive, ")
     assert [cells(line)[0] for line in lines[-2:]] == ["strong + csls", "weak + csls"]
     assert best_of(plain[:1]) == [[False] * len(COLUMNS)]
+
+
+def test_a_reranked_row_says_what_the_second_model_scored(tmp_path):
+    cost = {"first": "vse", "second": "scan", "top": 10, "i2t": 12.5, "t2i": 3.25}
+    (line,) = notes(read(put_model(tmp_path, "both", 1.0, rerank=cost)))
+    assert line == (
+        "both: scan orders the best 10 of vse and scores 12.5 % (image queries) and 3.2 % (caption "
+        "queries) of all pairs."
+    )
 
 
 def test_a_shortlist_is_of_all_test_images_where_the_first_alone_are_evaluated(tmp_path):

@@ -137,6 +137,13 @@ def test_a_row_of_zeros_has_no_cosine(tmp_path):
     assert not found["test"].scores[1].any()
 
 
+def test_scores_that_are_all_equal_are_said(tmp_path, capsys):
+    compared(tmp_path)
+    assert "are equal, which counts against them" not in capsys.readouterr().err
+    compared(tmp_path, np.zeros_like(PICTURES), similarity="dot")
+    assert "all scores of the test split are equal" in capsys.readouterr().err
+
+
 def test_memory_does_not_grow_with_the_matrix(tmp_path):
     """A matrix of 48 MB, doubles, in another order; a block of both sides takes less."""
     corpus = a_corpus({"test": 1500}, per_image=4)

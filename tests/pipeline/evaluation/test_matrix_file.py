@@ -42,6 +42,35 @@ def test_the_only_matrix_is_read_whatever_its_name(tmp_path, ending):
     np.testing.assert_array_equal(whole(matrix), VALUES)
 
 
+@pytest.mark.parametrize("name", ["filenames", "image_id", "keys"])
+def test_ids_of_embeddings_may_have_another_name(tmp_path, capsys, name):
+    """Otherwise their rows would be taken in the order of the corpus, without a word."""
+    np.savez(tmp_path / "my.npz", features=VALUES, **{name: np.array(IDS)})
+    assert open_matrix(tmp_path / "my.npz", ("ids",)).ids == {"ids": IDS}
+    assert f"ids are read from {name}" in capsys.readouterr().err
+    np.savez(tmp_path / "my.npz", features=VALUES, ids=np.array(IDS), **{name: np.array(IDS[::-1])})
+    assert open_matrix(tmp_path / "my.npz", ("ids",)).ids == {"ids": IDS}
+
+
+def test_numbers_that_are_called_ids_are_ids(tmp_path):
+    np.savez(tmp_path / "my.npz", features=VALUES, image_id=np.arange(7), label=np.arange(7))
+    assert open_matrix(tmp_path / "my.npz", ("ids",)).ids == {"ids": list(map(str, range(7)))}
+
+
+def test_lists_of_which_nobody_knows_what_they_name_are_refused(tmp_path):
+    np.savez(tmp_path / "my.npz", features=VALUES, one=np.array(IDS), two=np.array(IDS))
+    said = refusal(open_matrix, tmp_path / "my.npz", ("ids",))
+    assert "which may be ids: one, two; ids are read from ids" in said
+    both = ("image_ids", "caption_ids")
+    np.savez(tmp_path / "my.npz", scores=VALUES, rows=np.array(IDS), note=np.array(["x"]))
+    said = refusal(open_matrix, tmp_path / "my.npz", both)
+    assert "which may be ids: rows; ids are read from image_ids and caption_ids" in said
+    np.savez(tmp_path / "my.npz", scores=VALUES, image_ids=np.array(IDS), words=np.array(["a"] * 3))
+    assert "which may be ids: words" in refusal(open_matrix, tmp_path / "my.npz", both)
+    np.savez(tmp_path / "my.npz", scores=VALUES, note=np.array(["x", "y"]), label=np.arange(7))
+    assert open_matrix(tmp_path / "my.npz", both).ids == {}
+
+
 def test_of_several_matrices_features_is_meant(tmp_path):
     np.savez(tmp_path / "my.npz", boxes=VALUES + 1, features=VALUES)
     np.testing.assert_array_equal(whole(open_matrix(tmp_path / "my.npz", ("ids",))), VALUES)

@@ -228,7 +228,9 @@ def test_a_phase_ends_when_the_loss_falls_by_too_small_a_share(toy, tmp_path):
         (range(12), [0.01] * 4 + [0.005] * 4 + [0.0025] * 4),  # every epoch is better
     ],
 )
-def test_without_a_better_validation_the_rate_falls_and_then_the_phase_ends(toy, scores, rates):
+def test_without_a_better_validation_the_rate_falls_and_then_the_phase_ends(
+    toy, scores, rates, capsys
+):
     """Each of two phases waits for its own best validation."""
     toy.schedule = replace(toy.schedule, lr_step=4, patience=2)
     scripted = [*scores, *scores]
@@ -240,6 +242,10 @@ def test_without_a_better_validation_the_rate_falls_and_then_the_phase_ends(toy,
     assert [row["ended"] for row in history] == [*[""] * (len(rates) - 1), ended] * 2
     assert {row["cap"] for row in history} == {12}
     assert history[-1]["best"] == int(np.argmax(scripted)) + 1
+    said = capsys.readouterr().err
+    assert (": the learning rate falls; " in said) == (ended == "patience")
+    for name in ("one", "two"):
+        assert said.count(f": phase {name} ends; ") == (ended == "patience")
 
 
 def test_a_lower_rate_goes_on_from_the_best_weights_of_the_phase(toy):
@@ -518,6 +524,14 @@ def test_collapse_stops_and_stays_an_error_when_run_again(toy, tmp_path):
     again.network.enter = lambda phase: pytest.fail("trained on after a collapse")
     with pytest.raises(WorkbenchError, match="collapsed: for 5 epochs"):
         again.fit()
+
+
+def test_collapse_shows_after_fewer_epochs_than_are_waited_for(toy):
+    for split in (toy.batches.split, toy.validation):
+        object.__setattr__(split, "images", lambda rows, generator=None: torch.ones(len(rows), 6))
+    toy.phases = [toy.phase("only", 2, toy.objective)]
+    with pytest.raises(WorkbenchError, match="collapsed: for 2 epochs"):
+        toy.fit()
 
 
 def test_equal_scores_are_no_collapse_where_the_objective_ranks_nothing(toy):

@@ -23,7 +23,7 @@ from scene_reading import (
 )
 
 from pipeline.corpus.readers import shapes
-from pipeline.corpus.readers.shapes.drawing import corners, draw, polygon_mask
+from pipeline.corpus.readers.shapes.drawing import corners, draw, marks, polygon_mask
 from pipeline.corpus.readers.shapes.grammar import Speaker
 from pipeline.corpus.readers.shapes.mentions import plain
 from pipeline.corpus.readers.shapes.scenes import Scene, lies_between, make_scenes
@@ -118,6 +118,15 @@ def test_clutter_changes_nothing_but_pixels_behind_the_objects(read):
             mask, (left, top) = polygon_mask(corners(thing, WORLD, SIDE))
             inside = np.s_[top : top + mask.shape[0], left : left + mask.shape[1]]
             np.testing.assert_array_equal(one[inside][mask == 1], other[inside][mask == 1])
+
+
+def test_a_mark_has_its_own_colour():
+    """In the middle of the last one, which lies over the others."""
+    (scene,) = make_scenes(WORLD, 1, 0.0, [1])
+    found = np.asarray(draw(Scene((), scene.background), WORLD, 128, clutter=4))
+    corners, colour = marks(scene.background, 4, 128)[-1]
+    x, y = corners.mean(axis=0)
+    np.testing.assert_allclose(found[int(y), int(x)], colour, atol=2)
 
 
 def test_captions_tell_what_is_between_only_where_asked(read):

@@ -1,16 +1,20 @@
 """Vectors in folders of VSE++ and clip-retrieval and in Karpathy's .mat: rows found, or why not."""
 
 import json
+import pickle
+import subprocess
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from clip_retrieval_files import write_parts
+from safetensors.numpy import save_file
 from scipy.io import savemat
 
 from pipeline.features.imports import Wanted
-from pipeline.features.vector_files import open_source
+from pipeline.features.vector_files import NAME_ARRAYS, open_source
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.section import EmbeddingFileConfig
 
@@ -249,6 +253,77 @@ def test_regions_of_each_image_are_no_vectors(tmp_path):
     with h5py.File(tmp_path / "r.h5", "w") as file:
         file["100_features"] = np.ones((3, 6), np.float32)
     refused(tmp_path / "r.h5", "no array 'features'; it has 100_features")
+
+
+@pytest.mark.parametrize("ending", [".npz", ".h5", ".parquet"])
+@pytest.mark.parametrize(
+    "names", [("embeddings", "image_ids"), ("x", "filenames"), ("features", "k")]
+)
+def test_the_only_matrix_and_the_only_texts_may_have_any_name(tmp_path, capsys, ending, names):
+    path = tmp_path / f"v{ending}"
+    arrays = {names[0]: VECTORS, names[1]: np.array(PATHS), "label": np.arange(len(PATHS))}
+    if ending == ".npz":
+        np.savez(path, **arrays)
+    elif ending == ".h5":
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                file[name] = array.astype("S") if array.dtype.kind == "U" else array
+    else:
+        pd.DataFrame({name: list(array) for name, array in arrays.items()}).to_parquet(path)
+    np.testing.assert_array_equal(opened(path)[1], VECTORS)
+    said = capsys.readouterr().err
+    assert f"ids are read from {names[1]}, its only texts" in said
+    assert ("vectors are read from" in said) == (names[0] != "features")
+
+
+def test_arrays_of_which_several_could_be_meant_must_be_named(tmp_path):
+    ids = np.array(PATHS)
+    np.savez(tmp_path / "v.npz", clip=VECTORS, vgg=VECTORS, ids=ids)
+    assert refused(tmp_path / "v.npz", "no array 'features'; it has clip, vgg, ids") == NAME_ARRAYS
+    np.savez(tmp_path / "v.npz", features=VECTORS, one=ids, other=ids)
+    refused(tmp_path / "v.npz", "no ids")
+    np.savez(tmp_path / "v.npz", features=VECTORS, one=ids[:-1])
+    refused(tmp_path / "v.npz", "no ids")
+
+
+def _with_other_programs(path, key):
+    """Write vectors as their users do: by id, or a row each."""
+    by_id = dict(zip(PATHS, VECTORS, strict=True))
+    table = pd.DataFrame(VECTORS, columns=[f"f{n}" for n in range(VECTORS.shape[1])])
+    table.insert(0, "image", PATHS)
+    write = {
+        "pt": lambda: torch.save({k: torch.tensor(v) for k, v in by_id.items()}, path),
+        "pkl": lambda: path.write_bytes(pickle.dumps(by_id)),
+        "json": lambda: path.write_text(json.dumps({k: v.tolist() for k, v in by_id.items()})),
+        "npz": lambda: np.savez(path, **by_id),
+        "safetensors": lambda: save_file(by_id, path),
+        "csv": lambda: table.to_csv(path, index=False),
+        "parquet": lambda: table.to_parquet(path),
+    }
+    write[key]()
+
+
+@pytest.mark.parametrize("key", ["pt", "pkl", "json", "npz", "safetensors", "csv", "parquet"])
+def test_the_command_saves_vectors_that_are_not_read_as_they_are(tmp_path, key):
+    path = tmp_path / f"it's mine.{key}"
+    _with_other_programs(path, key)
+    hint = refused(path, "allowed endings are|no array 'features'")
+    command = hint[hint.index("python -c") :]
+    subprocess.run(command, shell=True, check=True)
+    np.testing.assert_allclose(opened(path.with_name(f"{path.name}.npz"))[1], VECTORS, rtol=1e-6)
+
+
+@pytest.mark.parametrize("key", ["pt", "pkl"])
+def test_the_command_saves_one_array(tmp_path, key):
+    path = tmp_path / f"v.{key}"
+    if key == "pt":
+        torch.save(torch.tensor(VECTORS), path)
+    else:
+        path.write_bytes(pickle.dumps(VECTORS.tolist()))
+    (tmp_path / f"v.{key}.ids.txt").write_text("\n".join(PATHS))
+    hint = refused(path, "allowed endings are")
+    subprocess.run(hint[hint.index("python -c") :], shell=True, check=True)
+    np.testing.assert_allclose(opened(tmp_path / f"v.{key}.npz")[1], VECTORS, rtol=1e-6)
 
 
 def test_ids_that_stand_there_once_for_each_caption(tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,6 +212,26 @@ def test_no_flipped_bit_of_unfinished_work_gets_into_the_file(tmp_path, stored, 
             writer.finish(tmp_path / "out.h5")
         assert (tmp_path / "out.h5").read_bytes() == expected
     assert " rows of unfinished work are damaged and are made again" in capsys.readouterr().err
+
+
+def test_rows_outlive_a_kill_at_once_where_every_row_is_flushed(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path / "work")  # of which nothing is closed
+    write_rows(writer, np.arange(5))
+    copy = shutil.copytree(tmp_path / "work", tmp_path / "copy")
+    with open_writer(copy) as again:
+        assert again.missing.tolist() == list(range(5, 12))
+    writer.close()
+
+
+def test_started_again_all_rows_are_missing(tmp_path: Path, stored: Path) -> None:
+    half_done(tmp_path / "work")
+    with open_writer(tmp_path / "work") as writer:
+        writer.start_again()
+        assert len(writer.missing) == 12
+        write_rows(writer, np.arange(12))
+        write_rows(writer, np.arange(0))
+        writer.finish(tmp_path / "out.h5")
+    assert (tmp_path / "out.h5").read_bytes() == stored.read_bytes()
 
 
 def test_work_with_another_fingerprint_or_without_its_mask_is_not_taken(tmp_path: Path) -> None:

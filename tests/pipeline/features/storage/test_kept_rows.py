@@ -174,6 +174,16 @@ def test_the_bound_removes_the_oldest_rows(capsys) -> None:
     assert make("a.h5", FIRST, settings="d", limit=0) == FIRST
 
 
+def test_a_damaged_index_is_removed_with_its_rows(capsys) -> None:
+    make("a.h5", FIRST, settings="a")
+    index, _ = index_and_file()
+    index.write_bytes(b"junk")
+    os.utime(index, (2**32, 2**32))  # the newest, of which the others are judged
+    make("b.h5", FIRST, settings="b")
+    assert not index.exists()
+    index_and_file()  # those of b alone
+
+
 def test_a_store_that_cannot_be_written_harms_nothing(capsys) -> None:
     Path("rows").write_text("a file in its place")
     make("a.h5", FIRST)
