@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from pipeline.training.schedule import Schedule, build_optimiser
+from pipeline.training.schedule import Schedule, build_optimiser, give_own_rate
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,21 @@ def test_adamw_decays_matrices_alone():
     build_optimiser("adamw", weights, 0.01, weight_decay=0.1).step()
     for weight, factor, start in zip(weights, (1 - 0.01 * 0.1, 1, 1), first, strict=True):
         torch.testing.assert_close(weight, factor * start, rtol=1e-6, atol=0)
+
+
+def test_some_weights_may_have_a_rate_of_their_own():
+    """A share of that of the others, which stay where they were with what AdamW says of each."""
+    weights = [torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 3), (3,), (3, 2), (2,))]
+    optimiser = build_optimiser("adamw", weights, 0.01, weight_decay=0.1)
+    give_own_rate(optimiser, weights[2:], 0.1)
+    rates = {
+        id(own): (group["lr"], group["weight_decay"])
+        for group in optimiser.param_groups
+        for own in group["params"]
+    }
+    expected = [(0.01, 0.1), (0.01, 0.0), (0.001, 0.1), (0.001, 0.0)]
+    assert [rates[id(weight)] for weight in weights] == [pytest.approx(own) for own in expected]
+    assert sum(len(group["params"]) for group in optimiser.param_groups) == len(weights)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of SequentialLR, about itself

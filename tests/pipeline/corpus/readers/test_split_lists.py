@@ -82,6 +82,16 @@ def test_lists_at_the_top_and_beside_captions_further_down(raw, tmp_path):
     assert splits_of(read_all("auto", below.parent)) == DIVIDED
 
 
+@pytest.mark.parametrize("write", WRITERS[:4], ids=lambda write: write.__name__)
+def test_lists_beside_captions_further_down(tmp_path, write):
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *NAMES)
+    (raw / "annotations").mkdir()
+    write(raw / "annotations")
+    write_lists(raw / "annotations")
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+
+
 @pytest.mark.parametrize(
     "value", [SPLITS, DIVIDED, {"training": SPLITS["train"], "dev": ["c"], "test": ["d", "e"]}]
 )

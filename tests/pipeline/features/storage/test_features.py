@@ -223,6 +223,15 @@ def test_rows_outlive_a_kill_at_once_where_every_row_is_flushed(tmp_path: Path) 
     writer.close()
 
 
+@pytest.mark.parametrize("text", ["", "a\0b", "ä" * 30_001])
+def test_texts_that_hdf5_cannot_keep_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(WorkbenchError, match="attribute 'note': empty, holds NUL or exceeds 60000"):
+        write_features(tmp_path / "f.h5", names(), arrays(), ATTRIBUTES | {"note": text})
+    longest = ATTRIBUTES | {"note": "ä" * 30_000}
+    write_features(tmp_path / "f.h5", names(), arrays(), longest)
+    assert FeatureFile(tmp_path / "f.h5").attributes["note"] == longest["note"]
+
+
 def test_started_again_all_rows_are_missing(tmp_path: Path, stored: Path) -> None:
     half_done(tmp_path / "work")
     with open_writer(tmp_path / "work") as writer:
