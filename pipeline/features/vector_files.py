@@ -188,7 +188,8 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
 def _named_otherwise(file: ArrayFile, settings: EmbeddingFileConfig) -> tuple[str, str]:
     """The names of the arrays of vectors and of ids: those of the settings or, where nobody has
     named any, the only matrix of floats and the only texts of as many rows."""
-    features, ids = settings.features, settings.ids
+    features = settings.features
+    ids = settings.ids
     if len(file.names) > MOST_ARRAYS or list(file.names) == [""]:
         return features, ids
     seen = {name: _seen(file, name) for name in file.names}

@@ -4,7 +4,7 @@ One file, or one for each split. What a table may look like is in pipeline/corpu
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pandas as pd
 
 from pipeline.corpus.dataset.annotations import described_source, one_split_each
 from pipeline.corpus.dataset.cells import passed_over
-from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.folder import Folder, joined
 from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
     Found,
@@ -56,8 +56,22 @@ def recognise(folder: Folder) -> list[Found]:
             forms.setdefault(form.described, []).append(file)
     finds: list[Found] = []
     for files in forms.values():
-        finds += [_found(folder, own) for own in files_by_split(files)]
+        albums = _albums(folder, files)
+        finds += [_found(folder, own) for own in albums]
+        others = [file for file in files if not any(file in own for own in albums)]
+        finds += [_found(folder, own) for own in files_by_split(others)]
     return finds
+
+
+def _albums(folder: Folder, files: Sequence[str]) -> list[tuple[str, ...]]:
+    """Tables of one name in several folders, each beside most of its images: one dataset."""
+    by_name: dict[str, list[str]] = {}
+    for file in files:
+        place, _, name = file.rpartition("/")
+        images = first_images(head(folder, file), folder.stems) or []
+        if 2 * sum(image in folder.files[place] for image in images) > len(images):
+            by_name.setdefault(name, []).append(file)
+    return [tuple(own) for own in by_name.values() if len(own) > 1]
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
@@ -87,7 +101,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
     tables = {file: read_captions(raw / file, columns, folder.stems) for file in found.files}
-    tables = _told_apart(folder, tables)
+    tables = _told_apart(folder, _with_folders(folder, tables))
     unread = [
         name
         for file in found.files
@@ -140,9 +154,26 @@ def _found(folder: Folder, files: tuple[str, ...]) -> Found:
     return Found(
         files=files,
         names=tuple(names),
-        has_splits=has_column or len(files) > 1 or bool(find_split_lists(beside, names)),
+        has_splits=has_column
+        or (len(files) > 1 and all(map(split_in_path, files)))
+        or bool(find_split_lists(beside, names)),
         is_published=files[0].rpartition("/")[2].lower() in PUBLISHED,
     )
+
+
+def _with_folders(folder: Folder, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Tables of several folders: the names in one that lies beside its images are those of its own
+    folder, and of no other that has files of these names."""
+    places = {file: file.rpartition("/")[0] for file in tables}
+    if len(set(places.values())) == 1:
+        return dict(tables)
+    named = dict(tables)
+    for file, rows in tables.items():
+        names = rows["image"].unique().tolist()
+        if not folder.files[places[file]].isdisjoint(names):
+            inside = {name: joined(places[file], name) for name in names}
+            named[file] = rows.assign(image=rows["image"].map(inside))
+    return named
 
 
 def _told_apart(folder: Folder, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

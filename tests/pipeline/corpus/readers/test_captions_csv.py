@@ -129,6 +129,47 @@ def test_a_column_of_words_for_splits_is_one_whatever_its_name(raw, name):
         read_all("auto", raw, test_images=3)
 
 
+ALBUMS = {"2023/summer": ["IMG_1.jpg", "IMG_2.jpg"], "winter": ["IMG_1.jpg", "IMG_3.jpg"]}
+
+
+@pytest.fixture
+def albums(tmp_path):
+    save_images(tmp_path / "raw", *(f"{at}/{name}" for at, own in ALBUMS.items() for name in own))
+    for place, names in ALBUMS.items():
+        rows = "".join(f"{name},{place} {name[:5]}\n" for name in names)
+        (tmp_path / "raw" / place / "captions.csv").write_text(f"image,caption\n{rows}")
+    return tmp_path / "raw"
+
+
+def test_albums_with_a_table_each_are_read_together(albums, capsys):
+    corpus = read_all("auto", albums)
+    found = dict(zip(corpus.captions["image_id"], corpus.captions["text"], strict=True))
+    assert found == {
+        f"{place}/{name}": f"{place} {name[:5]}"
+        for place, names in ALBUMS.items()
+        for name in names
+    }
+    assert "splits drawn by seed" in capsys.readouterr().err
+
+
+def test_an_image_that_an_album_lacks_is_not_taken_from_another(albums):
+    with open(albums / "winter/captions.csv", "a") as file:
+        file.write("IMG_2.jpg,winter IMG_2\n")
+    assert "winter/IMG_2.jpg (no such file)" in refusal(read_all, "auto", albums)
+
+
+def test_tables_of_one_name_whose_images_lie_elsewhere_are_not_joined(tmp_path):
+    """Two languages, say."""
+    raw = tmp_path / "raw"
+    save_images(raw / "images", "a.jpg", "b.jpg", "c.jpg")
+    for language in ("de", "fr"):
+        (raw / language).mkdir()
+        rows = "".join(f"{name}.jpg,{language}\n" for name in "abc")
+        (raw / language / "captions.csv").write_text(f"image,caption\n{rows}")
+    said = refusal(read_all, "auto", raw)
+    assert "several annotation files: de/captions.csv, fr/captions.csv" in said
+
+
 def test_flickr30k_with_its_broken_line(raw):
     (raw / "results.csv").write_text(BAR)
     assert texts(raw) == {
