@@ -29,7 +29,9 @@ LONGEST = 100  # characters of a caption that are shown
 @click.option("--dataset", default="auto", show_default=True, help="Reader; auto: by the files.")
 @click.option("--annotations", help="File in FOLDER to read, as corpus.annotations.")
 @click.option("--images", help="Folder of the images in FOLDER, as corpus.images.")
-def main(folder: Path, dataset: str, annotations: str | None, images: str | None) -> None:
+@click.option("--image-field", help="Column of the images, as corpus.image_field.")
+@click.option("--caption-field", help="Column of the captions, as corpus.caption_field.")
+def main(folder: Path, dataset: str, **named: str | None) -> None:
     """Say which reader reads FOLDER, what it finds there, and show the first pairs.
 
     No image is decoded and nothing is written. Splits that the files do not give are shown as the
@@ -37,13 +39,15 @@ def main(folder: Path, dataset: str, annotations: str | None, images: str | None
 
     Example: vse look /data/flickr8k
     """
-    corpus = CorpusConfig(annotations=annotations, images=images, val_images=0.1, test_images=0.1)
+    corpus = CorpusConfig(val_images=0.1, test_images=0.1).model_copy(update=named)
     options = Options(seed=0, corpus=corpus, shapes=ShapesConfig(), look=True)
     with TemporaryDirectory() as nowhere, uncollected():
         source = with_characters(READERS.load(dataset)(folder, Path(nowhere) / "corpus", options))
     for line in source_lines(source, corpus.max_words):
         click.echo(line)
-    settings = (f"raw={folder.absolute()}", *source.settings)
+    chosen = [f"dataset={dataset}"] if dataset != "auto" else []
+    chosen += [f"corpus.{key}={value}" for key, value in named.items() if value is not None]
+    settings = (f"raw={folder.absolute()}", *chosen, *source.settings)
     options_of_recipe = " ".join(f"-S {shlex.quote(setting)}" for setting in settings)
     click.echo(f"to read it: vse recipe photographs {options_of_recipe}")
     if not source.has_files:

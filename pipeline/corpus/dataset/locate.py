@@ -244,7 +244,10 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
                 found |= matches
                 break
     for key in _KEYS:
-        found |= _unique(_other_places(folder, found), _undecided(names, found), key)
+        undecided = _undecided(names, found)
+        if not undecided:
+            break
+        found |= _unique(_other_places(folder, found), undecided, key)
     of_2017 = {name: _name_of_2017(name) for name in names if name not in found}
     return found | _unique(folder.files, {name: file for name, file in of_2017.items() if file})
 

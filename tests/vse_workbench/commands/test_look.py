@@ -1,5 +1,7 @@
 """`vse look`: what a folder holds, without anything being read into the project."""
 
+import shlex
+
 from click.testing import CliRunner
 from reader_cases import save_images
 
@@ -32,3 +34,24 @@ def test_a_folder_without_captions_is_told_so(tmp_path):
     done = look(tmp_path)
     assert done.exit_code == 1
     assert "no captions that a reader knows, among 1 image and no other file" in done.output
+
+
+def test_what_was_named_is_in_the_line_that_reads_the_folder(tmp_path):
+    names = [f"{number}.jpg" for number in range(4)]
+    save_images(tmp_path / "my photos", *names)
+    save_images(tmp_path / "other", *names)
+    lines = ["photo id,caption_en,caption_de", *(f"{name},a dog,ein Hund" for name in names)]
+    (tmp_path / "mine.csv").write_text("\n".join(lines))
+    named = ["--dataset=captions_csv", "--annotations=mine.csv", "--images=my photos"]
+    done = look(tmp_path, *named, "--image-field=photo id", "--caption-field=caption_de")
+    assert "  0.jpg | ein Hund" in done.output.splitlines()
+    (line,) = [line for line in done.output.splitlines() if line.startswith("to read it")]
+    settings = [word for word in shlex.split(line) if "=" in word]
+    assert settings == [
+        f"raw={tmp_path}",
+        "dataset=captions_csv",
+        "corpus.annotations=mine.csv",
+        "corpus.images=my photos",
+        "corpus.image_field=photo id",
+        "corpus.caption_field=caption_de",
+    ]
