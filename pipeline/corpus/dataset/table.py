@@ -48,6 +48,7 @@ _IMAGE_AND_TEXT = re.compile(
     rf"(?P<image>[^\t\r\n]+?(?:{_ENDING}))(?: *: *| +)(?P<text>.*[^\W\d_].*)", re.IGNORECASE
 )
 _IMAGE = re.compile(rf"\S+(?:{_ENDING})", re.IGNORECASE)
+_IMAGE_OR_CAPTION = re.compile(rf"\S+(?:{_ENDING})(?:#\d+)?", re.IGNORECASE)
 # One line of the published results.csv lacks its second bar: "2199200615.jpg| 4   A dog runs ...".
 _NUMBER_AND_TEXT = re.compile(r"(\d{1,9})\s+(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
@@ -261,10 +262,9 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
         if separator != "\t" or not are_words or not are_there:
             return None
     rows = [line.rstrip("\n").split(separator) for line in lines]
-    if separator != "," and {len(row) for row in rows} != {2}:
-        several = _bare_columns(rows, separator)
-        if several is not None:
-            return several
+    widths = {len(row) for row in rows}  # several, where captions have the separator
+    if separator != "," and len(widths) == 1 and widths != {2}:
+        return _bare_columns(rows, separator)
     described = f"image{separator}caption, without a header".replace("\t", " TAB ")
     return Form(
         separator=separator,
@@ -278,18 +278,15 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
 
 def _bare_columns(rows: Sequence[Sequence[str]], separator: str) -> Form | None:
     """The form of rows of more than an image and a caption, without a header: what a column is its
-    first cells say. None where rows differ in their number of fields, as captions with a separator
-    have them, or none has words."""
+    first cells say. None where none has captions."""
     width = len(rows[0])
-    if any(len(row) != width for row in rows):
-        return None
     columns = [[row[place].strip() for row in rows] for place in range(width)]
     splits = [place for place in range(1, width) if all(map(split_named, columns[place]))]
     numbers = [place for place in range(1, width) if all(map(_NUMBER.fullmatch, columns[place]))]
     captions = tuple(
         place
         for place in range(1, width)
-        if place not in splits and sum(map(_has_letter, columns[place])) * 2 > len(rows)
+        if place not in splits and sum(map(_may_be_caption, columns[place])) * 2 > len(rows)
     )
     if not captions:
         return None
@@ -308,6 +305,11 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str) -> Form | None:
 
 def _has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
+
+
+def _may_be_caption(cell: str) -> bool:
+    """Whether a cell has letters, and is no name of an image or of a caption (`1.jpg#2`)."""
+    return _has_letter(cell) and not _IMAGE_OR_CAPTION.fullmatch(cell)
 
 
 def first_images(text: str, there: Set[str] = frozenset()) -> list[str] | None:

@@ -111,6 +111,13 @@ def test_further_columns_without_a_header(raw, row, splits, own):
         assert corpus.images["split"].tolist() == ["train", "val", "test"]
 
 
+def test_judgements_of_captions_are_none(raw):
+    """Flickr8k's ExpertAnnotations.txt, beside its captions and alone."""
+    rows = "".join(f"{one}.jpg\t{other}.jpg#2\t1\t1\t2\n" for one in "abc" for other in "abc")
+    (raw / "ExpertAnnotations.txt").write_text(rows)
+    assert captions_csv.recognise(list_folder(raw)) == []
+
+
 def test_captions_with_the_separator_stay_whole(raw):
     (raw / "mine.txt").write_text("a.jpg|A dog|or two.\nb.jpg|A cat.\nc.jpg|A boat.\n")
     corpus = read_all("auto", raw)
