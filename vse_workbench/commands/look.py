@@ -43,7 +43,9 @@ def main(folder: Path, dataset: str, **named: str | None) -> None:
     options = Options(seed=0, corpus=corpus, shapes=ShapesConfig(), look=True)
     with TemporaryDirectory() as nowhere, uncollected():
         source = with_characters(READERS.load(dataset)(folder, Path(nowhere) / "corpus", options))
-    for line in source_lines(source, corpus.max_words):
+    # images of shards would be written to a folder that is gone by now
+    place = folder if source.root.is_relative_to(nowhere) else source.root
+    for line in source_lines(source, corpus.max_words, place):
         click.echo(line)
     chosen = [f"dataset={dataset}"] if dataset != "auto" else []
     chosen += [f"corpus.{key}={value}" for key, value in named.items() if value is not None]
@@ -55,12 +57,13 @@ def main(folder: Path, dataset: str, **named: str | None) -> None:
         click.echo(f"then, by name, the models of these features: dvc repro evaluate@{model}")
 
 
-def source_lines(source: Source, max_words: int) -> list[str]:
+def source_lines(source: Source, max_words: int, place: Path) -> list[str]:
     """What a reader found, for the user.
 
     Args:
         source: what it read.
         max_words: corpus.max_words, the most words of a caption.
+        place: where its images are.
 
     Returns:
         Lines: remarks, images, captions, what cannot be used, and the first pairs.
@@ -69,7 +72,7 @@ def source_lines(source: Source, max_words: int) -> list[str]:
     captions = with_tokens(source.captions)
     by_split = images["split"].value_counts()
     splits = ", ".join(f"{split} {by_split.get(split, 0):,}" for split in SPLITS)
-    lines = [*source.remarks, f"images: {len(images):,} ({splits}) in {source.root}"]
+    lines = [*source.remarks, f"images: {len(images):,} ({splits}) in {place}"]
     absent = [
         image
         for image in images["image_id"]

@@ -3,7 +3,7 @@
 import shlex
 
 from click.testing import CliRunner
-from reader_cases import save_images
+from reader_cases import image_bytes, save_images, write_tar
 
 from vse_workbench.commands.look import main
 
@@ -27,6 +27,16 @@ def test_what_a_folder_holds(tmp_path):
     assert said.count("  0.jpg | un chien noir") + said.count("  1.jpg | un chien noir") >= 2
     assert said[-1] == f"to read it: vse recipe photographs -S raw={tmp_path}"
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_images_in_shards_are_said_to_be_in_the_folder(tmp_path):
+    members = [(f"{n}.{kind}", data) for n in range(9) for kind, data in _sample(n).items()]
+    write_tar(tmp_path / "photos.tar", members)
+    assert f"images: 9 (train 7, val 1, test 1) in {tmp_path}" in look(tmp_path).output.splitlines()
+
+
+def _sample(number):
+    return {"jpg": image_bytes(number), "txt": b"a dog"}
 
 
 def test_a_folder_without_captions_is_told_so(tmp_path):
