@@ -100,7 +100,12 @@ def drawn(seed: int, package: str) -> Iterator[Mutant]:
 
 def sources_of(package: str) -> list[str]:
     """Python files of a package."""
-    places = [ROOT / path for path in PACKAGES[package][0]]
+    return python_files(PACKAGES[package][0])
+
+
+def python_files(places_in_root: list[str]) -> list[str]:
+    """Files of Python in some folders, and those that are named themselves."""
+    places = [ROOT / path for path in places_in_root]
     found = [
         path
         for place in places
@@ -138,8 +143,9 @@ class Trials:
         """Of the tests of a package, recorded once."""
         if package not in self.recorded:
             folders, tests = PACKAGES[package]
-            sources = [(self.clean / path).read_bytes() for path in sources_of(package)]
-            digest = hashlib.sha256(b"".join(sources)).hexdigest()[:8]  # lines would be others
+            read = [*sources_of(package), *python_files(tests)]  # lines, or tests, would be others
+            content = [(self.clean / path).read_bytes() for path in read]
+            digest = hashlib.sha256(b"".join(content)).hexdigest()[:8]
             kept = self.kept / f"calls-{package.replace('/', '-')}-{digest}.json"
             found = record(self.clean, folders, tests, kept)
             self.recorded[package] = found
