@@ -283,18 +283,23 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str) -> Form | None:
     columns = [[row[place].strip() for row in rows] for place in range(width)]
     splits = [place for place in range(1, width) if all(map(split_named, columns[place]))]
     numbers = [place for place in range(1, width) if all(map(_NUMBER.fullmatch, columns[place]))]
-    captions = tuple(
+    texts = [
         place
         for place in range(1, width)
         if place not in splits and sum(map(_may_be_caption, columns[place])) * 2 > len(rows)
-    )
-    if not captions:
+    ]
+    if not texts:
         return None
+    # words without blanks may be anything, such as names of people: then the longest is the caption
+    captions = [
+        place for place in texts if sum(" " in cell for cell in columns[place]) * 2 > len(rows)
+    ]
+    longest = max(texts, key=lambda place: sum(map(len, columns[place])))
     return Form(
         separator=separator,
         width=width,
         image=0,
-        captions=captions,
+        captions=tuple(captions or [longest]),
         split=next(iter(splits), None),
         number=next(iter(numbers), None),
         has_header=False,

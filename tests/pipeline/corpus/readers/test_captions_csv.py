@@ -91,6 +91,7 @@ def test_names_beside_something_else_are_no_captions(raw, row):
         ("{image}\t{number}\t{text}\t0.93", False, 1),
         ("{image}\t{text}\t{text} again", False, 2),
         ("{image}\t{text}\t", False, 1),
+        ("{image}\t{text}\tanna\tcc-by", False, 1),
     ],
 )
 def test_further_columns_without_a_header(raw, row, splits, own):
@@ -109,6 +110,14 @@ def test_further_columns_without_a_header(raw, row, splits, own):
     if splits:
         assert corpus.images["image_id"].tolist() == list(texts)
         assert corpus.images["split"].tolist() == ["train", "val", "test"]
+
+
+def test_without_blanks_the_longest_text_is_the_caption(raw, capsys):
+    rows = "".join(f"{name}.jpg\t甲\t一只狗在草地上奔跑\n" for name in "abc")
+    (raw / "mine.txt").write_text(rows)
+    corpus = read_all("auto", raw)
+    assert corpus.captions["text"].tolist() == ["一只狗在草地上奔跑"] * 3
+    assert "not read beside image and caption: column 2" in capsys.readouterr().err
 
 
 def test_judgements_of_captions_are_none(raw):
