@@ -313,19 +313,6 @@ def test_the_command_saves_vectors_that_are_not_read_as_they_are(tmp_path, key):
     np.testing.assert_allclose(opened(path.with_name(f"{path.name}.npz"))[1], VECTORS, rtol=1e-6)
 
 
-@pytest.mark.parametrize("key", ["pt", "pkl"])
-def test_the_command_saves_one_array(tmp_path, key):
-    path = tmp_path / f"v.{key}"
-    if key == "pt":
-        torch.save(torch.tensor(VECTORS), path)
-    else:
-        path.write_bytes(pickle.dumps(VECTORS.tolist()))
-    (tmp_path / f"v.{key}.ids.txt").write_text("\n".join(PATHS))
-    hint = refused(path, "allowed endings are")
-    subprocess.run(hint[hint.index("python -c") :], shell=True, check=True)
-    np.testing.assert_allclose(opened(tmp_path / f"v.{key}.npz")[1], VECTORS, rtol=1e-6)
-
-
 def test_ids_that_stand_there_once_for_each_caption(tmp_path, capsys):
     values = np.repeat(VECTORS, 5, 0)
     np.savez(tmp_path / "v.npz", ids=np.repeat(PATHS, 5), features=values)

@@ -147,8 +147,9 @@ def test_the_command_saves_an_array_that_is_read(tmp_path: Path, kind: str) -> N
     said = refusal(open_arrays, path)
     assert said.startswith(f"{path}: allowed endings are .npy, ")
     exec(shlex.split(said.split("instead: ")[1])[2], {})
-    np.testing.assert_array_equal(next(open_arrays(Path(f"{path}.npy")).array("").blocks()), values)
-    assert "\n" not in refusal(open_arrays, tmp_path / "none.out")
+    saved = open_arrays(Path(f"{path}.npz")).array("features")
+    np.testing.assert_array_equal(next(saved.blocks()), values)
+    assert "save them as .npz, with an array ids" in refusal(open_arrays, tmp_path / "none.out")
 
 
 def test_arrays_are_read_as_what_they_are(tmp_path: Path, capsys) -> None:
