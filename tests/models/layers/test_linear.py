@@ -10,6 +10,7 @@ def test_glorot_linear_has_zero_biases_and_weights_within_its_bound():
     torch.manual_seed(0)
     layer = glorot_linear(30, 20)
     bound = (6 / (30 + 20)) ** 0.5
+    assert layer.weight.shape == (20, 30)
     assert not layer.bias.any()
     assert 0.9 * bound < layer.weight.abs().max() <= bound
 
