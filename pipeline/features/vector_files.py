@@ -150,7 +150,8 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
         ids_in = settings.ids
     else:
         matrix, ids_in = _named_otherwise(file, settings)
-    vectors = file.array(matrix, _hint(file))
+    hint = _hint(file) if file.get(matrix) is None else ""
+    vectors = file.array(matrix, hint)
     if path.suffix != MAT:
         _check(vectors)
     ids = read_ids(file, ids_in)
