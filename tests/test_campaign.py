@@ -9,7 +9,7 @@ import pytest
 from clone import ROOT
 from full_disk import small_disks
 
-from tests.campaign.__main__ import FULL, ON_DISK, PARSERS, run, sections_in, table
+from tests.campaign.__main__ import FULL, LAYOUTS, ON_DISK, PARSERS, run, sections_in, table
 
 pytestmark = pytest.mark.slow
 
@@ -17,9 +17,9 @@ SLOW = ("YAML of params", "YAML of worlds")
 DAMAGED = ("stages with flipped bits", "stages with files cut short")
 # Cases of each section: a process for those with as many, which makes the world once.
 SAMPLES = [
-    (40, [name for name in PARSERS if name not in SLOW]),
+    (40, [LAYOUTS, *(name for name in PARSERS if name not in SLOW)]),
     (8, [*DAMAGED]),
-    (2, [*SLOW, *(name for name in FULL if name not in (*PARSERS, *DAMAGED, ON_DISK))]),
+    (2, [*SLOW, *(name for name in FULL if name not in (*PARSERS, *DAMAGED, LAYOUTS, ON_DISK))]),
     (2, [ON_DISK]),
 ]
 

@@ -86,6 +86,17 @@ def decode_text(data: bytes) -> str:
     return data.decode(encoding)
 
 
+def decode_beginning(data: bytes) -> str | None:
+    """The first bytes of a file as text (`decode_text`), of which the last character may be cut;
+    None for what is neither encoding."""
+    for cut in range(4):
+        try:
+            return decode_text(data[: len(data) - cut])
+        except UnicodeDecodeError:
+            continue
+    return None
+
+
 def read_text(path: Path) -> str:
     """A file as text (`decode_text`). WorkbenchError for what is no text or only stands for it, as
     a pointer of git-lfs does, and with the line where it is neither encoding."""

@@ -26,6 +26,7 @@ import stages  # noqa: F401 - chooses the kernels before numpy is loaded, as eve
 from tests.campaign.parsers import PARSERS, Parsers
 from tests.campaign.stages import Stages
 from tests.campaign.world import World
+from tests.layouts.judge import play
 from tests.support.full_disk import small_disks
 
 Case = Callable[[random.Random, int], str]
@@ -39,11 +40,13 @@ GOOD = (
     "told to wait",  # one of two, and the bytes are right
     "both ended",  # with the right bytes
 )
+LAYOUTS = "layouts of folders"
 ON_DISK, DISK = "stages on full disks", Path("/mnt")
 MOUNTED = "CAMPAIGN_DISK"  # set once the disk is there; a name with spaces would not pass a shell
 ROUND = 5  # cases of each section, before the next has its turn
 # How many cases a full run has of each section.
 FULL = {name: parser.cases for name, parser in PARSERS.items()} | {
+    LAYOUTS: 5_000,
     "kills of stages": 1_000,
     "power cuts": 300,
     "calls that the system refuses": 300,
@@ -111,6 +114,7 @@ def sections_in(folder: Path, last: list[str]) -> dict[str, Case]:
     world = World(folder / "world", last)
     about, parsers = Stages(folder / "stage", world), Parsers(folder / "parsed")
     return {name: partial(parsers.case, name) for name in PARSERS} | {
+        LAYOUTS: lambda draw, number: play(draw, folder / "layout")[0],
         "kills of stages": about.kill,
         "power cuts": about.power_cut,
         "calls that the system refuses": about.refused_call,

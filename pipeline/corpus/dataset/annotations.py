@@ -223,3 +223,26 @@ def numbered(images: Iterable[str]) -> list[str]:
     """
     numbers: dict[str, Iterator[int]] = defaultdict(count)
     return [f"{image}#{next(numbers[image])}" for image in images]
+
+
+def caption_ids(
+    files: Sequence[Sequence[str | None]], images: Sequence[str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Ids of the captions of one or several files.
+
+    Args:
+        files: of each file the ids that it gives its captions, None for a caption without one.
+        images: the image of every caption of all files.
+
+    Returns:
+        The files' own ids and, for captions without one, `<image>#<number>`; where two files have
+        an id in common, such ids for all captions. And a line that says this, else none.
+    """
+    ids = [own for file in files for own in file]
+    own_ids = [set(file) - {None} for file in files]
+    are_shared = len(set().union(*own_ids)) < sum(map(len, own_ids))
+    counted_ids = numbered(images)
+    if are_shared:
+        remark = "ids of captions are in several files: captions are numbered image by image"
+        return counted_ids, (remark,)
+    return [own or number for own, number in zip(ids, counted_ids, strict=True)], ()

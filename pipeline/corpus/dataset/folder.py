@@ -27,6 +27,8 @@ IMAGE_ENDINGS = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
     *(".ppm", ".avif", ".jp2", ".heic", ".heif"),
 )
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +160,24 @@ def joined(folder: str, name: str) -> str:
 def depth(folder: str) -> int:
     """How many folders lie between the root and what is in `folder`: 0 for the root itself."""
     return folder.count("/") + 1 if folder else 0
+
+
+def with_slashes(name: str) -> str:
+    """A name of an image as on this machine.
+
+    Args:
+        name: as annotations have it.
+
+    Returns:
+        The name with slashes, neither a root nor a drive nor `./` in front, and of an address of
+        the web without what follows its path.
+    """
+    if _WEB.match(name):
+        name = name.partition("?")[0].partition("#")[0]
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+    if parts and _DRIVE.fullmatch(parts[0]):
+        parts = parts[1:]
+    return "/".join(parts)
 
 
 def without_ending(file: str) -> str:

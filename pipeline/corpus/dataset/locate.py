@@ -22,6 +22,7 @@ from pipeline.corpus.dataset.folder import (
     depth,
     joined,
     list_folder,
+    with_slashes,
     without_ending,
 )
 from pipeline.corpus.dataset.source import find_in_raw
@@ -40,14 +41,16 @@ IMAGE_FOLDERS = (
     "Flickr8k_Dataset",
     "imgs",
 )
+CHOOSE = (
+    "choose the folder of the images with corpus.images in params.yaml, "
+    "or move the other files away"
+)
 # MS-COCO's names of 2014, COCO_val2014_000000000042.jpg, whose images the downloads of 2017 have as
 # 000000000042.jpg, divided in another way among the folders.
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
 # Endings of files that may hold features of images.
 VECTORS = tuple(ending for ending in VECTOR_FILES if ending != ".parquet")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".rar", ".7z")
-_WEB = re.compile(r"https?://", re.IGNORECASE)
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,11 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
     found = _by_last_parts(folder, names) if most < len(names) else {}
     if most >= max(1, len(found)):
         root = _best_root(base, roots, most)
+        if root in (*usual, ""):
+            return Located(base / root)
+        _check_copies(folder, {name: joined(root, name) for name in names})
         remark = f"images: {most:,} of {len(names):,} are in {base / root}"
-        is_usual = root in (*usual, "")
-        return Located(base / root, remarks=() if is_usual else (remark,))
+        return Located(base / root, remarks=(remark,))
     if not found and chosen is None and not folder.photographs:
         vectors = folder.matching(*(f"*{ending}" for ending in VECTORS), deepest=1)
         if vectors and _folder_beside(raw, names) is None:
@@ -115,6 +120,7 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
     if not found:
         _raise_none_found(folder, raw, base, names)
     _check_one_to_one(base, found)
+    _check_copies(folder, found)
     first = next(name for name in names if name in found)
     remark = (
         f"images: {len(found):,} of {len(names):,} are found by the last part of their names: "
@@ -147,7 +153,7 @@ def has_its_name(name: str, stems: Set[str]) -> bool:
     Returns:
         True where a file has it, whatever folder and ending either has.
     """
-    return without_ending(_with_slashes(name).rpartition("/")[2]) in stems
+    return without_ending(with_slashes(name).rpartition("/")[2]) in stems
 
 
 def told_apart(
@@ -233,13 +239,16 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
     annotations holds are looked for in one folder here."""
     groups: dict[str, dict[str, str]] = defaultdict(dict)  # by folder: file's name to written name
     for name in names:
-        above, _, file = _with_slashes(name).rpartition("/")
+        above, _, file = with_slashes(name).rpartition("/")
         if ".." not in above.split("/"):  # refused by the check of all names
             groups[above][file] = name
     found: dict[str, str] = {}
     for above, files in groups.items():
+        own = {name: file for file, name in files.items()}
         for key in _KEYS:
-            matches = _in_best_place(folder, above, files=files, key=key, alone=len(groups) == 1)
+            matches = _in_best_place(
+                folder, above, files=files, key=key, alone=len(groups) == 1
+            ) or (_unique(folder.files, own, key) if above == "" else {})
             if matches:
                 found |= matches
                 break
@@ -274,17 +283,6 @@ def _name_of_2017(name: str) -> str:
     return "" if match is None else match[1]
 
 
-def _with_slashes(name: str) -> str:
-    """A name as on this machine: slashes, neither a root nor a drive nor `./` in front, and of an
-    address of the web without what follows its path."""
-    if _WEB.match(name):
-        name = name.partition("?")[0].partition("#")[0]
-    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-    if parts and _DRIVE.fullmatch(parts[0]):
-        parts = parts[1:]
-    return "/".join(parts)
-
-
 def _in_best_place(
     folder: Folder, above: str, files: Mapping[str, str], key: Callable[[str], str], alone: bool
 ) -> dict[str, str]:
@@ -311,6 +309,8 @@ def _in_best_place(
         return {}
     best = places[max(places)]
     if len(best) > 1:
+        best = [place for place in best if place in IMAGE_FOLDERS]
+    if len(best) != 1:
         return {}
     here: dict[str, list[str]] = defaultdict(list)
     for file in folder.files[best[0]]:
@@ -340,12 +340,12 @@ def _other_places(folder: Folder, found: Mapping[str, str]) -> dict[str, frozens
 
 def _undecided(names: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
     """The names that were not found, to the last part of each that no other name has."""
-    files = {name: _with_slashes(name).rpartition("/")[2] for name in names}
+    files = {name: with_slashes(name).rpartition("/")[2] for name in names}
     counts = Counter(files.values())
     return {
         name: file
         for name, file in files.items()
-        if name not in found and counts[file] == 1 and ".." not in _with_slashes(name).split("/")
+        if name not in found and counts[file] == 1 and ".." not in with_slashes(name).split("/")
     }
 
 
@@ -387,9 +387,56 @@ def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:
     problems.raise_if_any("name the folder of the images with corpus.images in params.yaml")
 
 
+def _check_copies(folder: Folder, found: Mapping[str, str]) -> None:
+    """Raise WorkbenchError where most images have other files of their names, which may be those
+    that are meant: an export that is smaller, or masks.
+
+    Args:
+        folder: the files below the folder that images are looked for in.
+        found: names in the annotations to paths inside it.
+    """
+    taken = set(found.values())
+    keys = {name: _key_of(name, path) for name, path in found.items()}
+    others: dict[tuple[bool, str], list[str]] = defaultdict(list)
+    wanted = set(keys.values())
+    for place, files in folder.files.items():
+        for file in files:
+            for key in ((True, file), (False, without_ending(file))):
+                if key in wanted and (path := joined(place, file)) not in taken:
+                    others[key].append(path)
+    copies = {
+        name: path for name, path in found.items() if _is_in_doubt(name, path, others[keys[name]])
+    }
+    if 2 * len(copies) > len(found):
+        name, path = next(iter(copies.items()))
+        several = [path, *others[keys[name]]]
+        raise WorkbenchError(
+            f"{folder.root}: {len(copies):,} of {len(found):,} images have several files: {name!r} "
+            f"may be {listing(several, 3)}",
+            CHOOSE,
+        )
+
+
+def _key_of(name: str, path: str) -> tuple[bool, str]:
+    """What files of an image are called: whether exactly so, and the name; without its ending
+    where the annotations have none, or another."""
+    file = path.rpartition("/")[2]
+    is_exact = file == with_slashes(name).rpartition("/")[2]
+    return (True, file) if is_exact else (False, without_ending(file))
+
+
+def _is_in_doubt(name: str, path: str, others: Sequence[str]) -> bool:
+    """Whether other files fit an image's name as well as its own, by the folders of each."""
+    if path.rpartition("/")[0] in IMAGE_FOLDERS:
+        return False
+    above = with_slashes(name).rpartition("/")[0]
+    own = _shared_parts(above, path.rpartition("/")[0])
+    return any(_shared_parts(above, other.rpartition("/")[0]) >= own for other in others)
+
+
 def _without_files(folder: Folder, names: Sequence[str], vectors: Sequence[str]) -> Located:
     """Images of which there are features and no photographs: their names are their ids."""
-    plain = {name: _with_slashes(name) for name in names}
+    plain = {name: with_slashes(name) for name in names}
     folders = (file.rpartition("/")[0] for file in vectors if file.endswith("_ims.npy"))  # VSE++'s
     vectors = [*dict.fromkeys(f"{place}/" for place in folders), *vectors]
     remark = (
@@ -408,14 +455,24 @@ def _folder_beside(raw: Path, names: Sequence[str]) -> Path | None:
     """A folder beside the user's that holds one of the first images; None where none does."""
     with suppress(OSError):  # a folder that nobody named may be closed to this user
         for place in sorted(raw.resolve().parent.iterdir()):
-            files = (place / _with_slashes(name) for name in names[:100])
+            files = (place / with_slashes(name) for name in names[:100])
             if place.is_dir() and any(file.is_file() for file in files):
                 return place
     return None
 
 
 def _raise_none_found(folder: Folder, raw: Path, base: Path, names: Sequence[str]) -> NoReturn:
-    """Say that no image is there, and where they lie if that is beside the folder."""
+    """Say that no image is there, and where they lie if that is beside the folder; or that each may
+    be several files."""
+    for key in _KEYS:
+        file = key(with_slashes(names[0]).rpartition("/")[2])
+        places = [path for path in folder if key(path.rpartition("/")[2]) == file]
+        if len(places) > 1:
+            raise WorkbenchError(
+                f"{base}: images of the annotations have several files: {names[0]!r} may be "
+                f"{listing(places, 3)}",
+                CHOOSE,
+            )
     hint = (
         "put the images there, or set raw to a folder that holds both annotations and images; for "
         "images without photographs put a file of their features there, such as .npz or .h5"

@@ -21,7 +21,7 @@ from pipeline.corpus.dataset.splits import split_in_path, without_split
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.first_bytes import explain
 from pipeline.runtime.process import say
-from pipeline.runtime.text import decode_text, read_json, read_text
+from pipeline.runtime.text import decode_beginning, read_json, read_text
 
 LOOKED_AT = 1 << 20  # bytes at the beginning of a file
 LONGEST_KEY = 256  # bytes of a key of JSON and of the blanks up to its list
@@ -251,13 +251,7 @@ def head(folder: Folder, file: str) -> str:
         The text of its first LOOKED_AT bytes (`decode_text`); empty where they are none, or where
         the file cannot be read.
     """
-    data = next(_blocks(folder.root / file), b"")
-    for cut in range(4):  # the last character may be cut
-        try:
-            return decode_text(data[: len(data) - cut])
-        except UnicodeDecodeError:
-            continue
-    return ""
+    return decode_beginning(next(_blocks(folder.root / file), b"")) or ""
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -312,7 +306,9 @@ def _decoded(text: str, start: int) -> Mapping[str, Any]:
 def is_person(record: Mapping[str, Any]) -> bool:
     """Whether a record is one of a person's image (CUHK-PEDES' form), not of any photograph."""
     has_path = any(isinstance(record.get(key), str) for key in PERSON_PATHS)
-    return has_path and type(record.get("id")) is int and isinstance(record.get("captions"), list)
+    captions = record.get("captions")
+    are_texts = isinstance(captions, list) and all(isinstance(text, str) for text in captions)
+    return has_path and type(record.get("id")) is int and are_texts
 
 
 def values_in_head(folder: Folder, file: str, key: str) -> tuple[str, ...]:

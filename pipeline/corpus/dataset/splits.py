@@ -10,30 +10,37 @@ import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 
+from pipeline.corpus.dataset.cells import SPLIT_COLUMNS
+from pipeline.corpus.dataset.folder import with_slashes, without_ending
 from pipeline.corpus.dataset.source import Options, find_in_raw
 from pipeline.corpus.tables import SPLITS
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import sha256_file
-from pipeline.runtime.text import Problems, read_json, read_text
+from pipeline.runtime.text import Problems, decode_beginning, read_json, read_text
 
-_WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}
-_SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words} | {"test": "test"}
+_WORDS = {
+    "train": ("train", "training"),
+    "val": ("val", "valid", "validation", "dev"),
+    "test": ("test", "testing"),
+}
+_SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words}
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
 SPLIT_WORDS = tuple(_SPLIT_OF)
 RESTVAL = "restval"  # Karpathy's third part of MS-COCO: validation images that may train
 
 LINES_LOOKED_AT = 100
+BYTES_LOOKED_AT = 1 << 16
 TAIL = 4096  # bytes at the end of files of one size that are compared first
 _JSON_OF_SPLITS = re.compile(r"(.*[._-])?splits?([._-].*)?\.json", re.IGNORECASE)
 _NUMBERED = re.compile(r"train_test_split\.txt", re.IGNORECASE)
 _LISTS = {
-    split: re.compile(rf"(.*[._-])?({names})(images)?\.(txt|lst)", re.IGNORECASE)
-    for split, names in zip(SPLITS, ("train", "val|dev|valid", "test"), strict=True)
+    split: re.compile(rf"(.*[._-])?({'|'.join(words)})(images)?\.(txt|lst)", re.IGNORECASE)
+    for split, words in _WORDS.items()
 }
 
 
@@ -62,6 +69,42 @@ def as_split(value: object) -> object:
     """A value of a field `split` with any usual word for a split as train, val or test; all other
     values as they are, for the check of the field."""
     return (split_named(value) or value) if isinstance(value, str) else value
+
+
+def split_field(record: Mapping[str, object]) -> str | None:
+    """The field of a record that says its split: `split` always means that, others, such as `set`,
+    if they say a word for one.
+
+    Args:
+        record: of JSON, the first of its file.
+
+    Returns:
+        The field's name; None where there is none.
+    """
+    texts = {name: record.get(name) for name in SPLIT_COLUMNS}
+    fields = [
+        name
+        for name, value in texts.items()
+        if isinstance(value, str)
+        and value != ""
+        and (name == SPLIT_COLUMNS[0] or split_named(value) is not None)
+    ]
+    return next(iter(fields), None)
+
+
+def split_or_rest(word: str | None, restval: str) -> str | None:
+    """The split that a word means, RESTVAL among them.
+
+    Args:
+        word: as annotations have it, None for none.
+        restval: corpus.restval, `train` or `drop`.
+
+    Returns:
+        train, val or test; None for any other word.
+    """
+    if word is not None and word.lower() == RESTVAL:
+        return "train" if restval == "train" else None
+    return split_named(word or "")
 
 
 def check_other_splits(words: Mapping[str, int], place: str) -> tuple[str, ...]:
@@ -213,9 +256,13 @@ def _files_matching(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
 
 def _first_entries(path: Path) -> list[str]:
     """The first lines of a list that are not blank."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = [line.strip() for line in islice(file, LINES_LOOKED_AT)]
-    return [line for line in lines if line]
+    with open(path, "rb") as file:
+        data = file.read(BYTES_LOOKED_AT)
+    text = decode_beginning(data)
+    if text is None:  # reading it all says what is wrong with it
+        text = data.decode("utf-8", errors="replace")
+    lines = text.splitlines()[:LINES_LOOKED_AT]
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _are_images(entries: Collection[str], known: Collection[str]) -> bool:
@@ -267,9 +314,9 @@ def _entries(lists: Mapping[str, Path]) -> Mapping[str, list[str]]:
 
 
 def _stem(name: str) -> str:
-    """The last part of an image's name without its ending."""
-    file = name.rpartition("/")[2]
-    return file.rpartition(".")[0] or file
+    """The last part of an image's name without its ending, in lower case, its blanks not as an
+    address of the web has them."""
+    return without_ending(unquote(with_slashes(name).rpartition("/")[2]))
 
 
 def listed_splits(lists: Mapping[str, Path], names: Sequence[str]) -> dict[str, str]:

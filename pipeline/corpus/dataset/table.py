@@ -53,6 +53,7 @@ _IMAGE_OR_CAPTION = re.compile(rf"\S+(?:{_ENDING})(?:#\d+)?", re.IGNORECASE)
 _NUMBER_AND_TEXT = re.compile(r"(\d{1,9})\s+(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 _QUOTED_FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
+_QUOTED_FIELDS = re.compile(r'("(?:[^"]|"")*"|[^",]+)(?: *, *"(?:[^"]|"")*")+')
 _RULE = re.compile(r"[|:\- ]*--[|:\- ]*")  # below the header of a table in Markdown
 _SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
 
@@ -208,13 +209,35 @@ def _named_form(
 
 def _place_of_splits(lines: Sequence[str], separator: str, width: int) -> int | None:
     """The place of a column of another name whose first cells are different words for splits."""
-    rows = [line.rstrip("\n").split(separator) for line in lines]
-    whole = [row for row in rows if len(row) == width]
+    whole = [row for row in _split_lines(lines, separator) if len(row) == width]
     for place in range(width):
-        splits = {split_named(row[place].strip('" ')) for row in whole}
+        splits = {split_named(row[place]) for row in whole}
         if len(splits) > 1 and None not in splits:
             return place
     return None
+
+
+def _split_lines(lines: Sequence[str], separator: str) -> list[list[str]]:
+    """The fields of lines, each a row of its own; a quote that is not closed in it is a letter."""
+    rows: list[list[str]] = []
+    for line in lines:
+        if line.count('"') % 2 == 0:
+            rows += csv.reader([line], delimiter=separator, skipinitialspace=True)
+        else:
+            rows.append(line.rstrip("\n").split(separator))
+    return rows
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    """The fields of a line with the blanks before them."""
+    return next(csv.reader([line.rstrip("\n")], delimiter=separator))
+
+
+def _is_whole(cell: str) -> bool:
+    """Whether a cell stands alone, and is not what follows a comma of a text: some words without a
+    blank before them, a number, a split, or nothing."""
+    is_value = not cell or _NUMBER.fullmatch(cell) or split_named(cell)
+    return not cell.startswith(" ") and (bool(is_value) or " " in cell.strip())
 
 
 def _are_there(rows: Sequence[Sequence[str]], place: int, there: Set[str]) -> bool:
@@ -251,20 +274,22 @@ def _place_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
 
 def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | None:
     """The form of lines without a header: an image's file, a separator, a caption; or an image that
-    is there by its name without the ending, a tab, and words."""
+    is there by its name without the ending, a tab, and words; or rows with a column of images."""
     pairs = [line.partition(separator) for line in lines]
-    if not all(found and text.strip() for _, found, text in pairs):
+    if not all(found for _, found, _ in pairs):
         return None
-    images = [image.strip().strip('"') for image, _, _ in pairs]
-    if not all(image.lower().endswith(IMAGE_ENDINGS) for image in images):
+    rows = _split_lines(lines, separator)
+    if not all(_is_image(row[0]) for row in rows):
         are_words = all("\t" not in text and _has_letter(text) for _, _, text in pairs)
-        are_there = _are_there([[image] for image in images], 0, there)
+        are_there = _are_there([[image] for image, _, _ in pairs], 0, there)
         if separator != "\t" or not are_words or not are_there:
-            return None
-    rows = [line.rstrip("\n").split(separator) for line in lines]
-    widths = {len(row) for row in rows}  # several, where captions have the separator
-    if separator != "," and len(widths) == 1 and widths != {2}:
-        return _bare_columns(rows, separator)
+            return _bare_columns(rows, separator)
+    texts = [text.strip() for _, _, text in pairs]
+    if not all(texts) or 2 * sum(map(_may_be_caption, texts)) <= len(texts):
+        return None
+    columns = _columns_of(rows, lines, separator)
+    if columns:
+        return _bare_columns(columns, separator)
     described = f"image{separator}caption, without a header".replace("\t", " TAB ")
     return Form(
         separator=separator,
@@ -276,35 +301,75 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
     )
 
 
+def _is_image(cell: str) -> bool:
+    """Whether a cell is the name of an image's file."""
+    return cell.strip().lower().endswith(IMAGE_ENDINGS)
+
+
+def _columns_of(
+    rows: Sequence[Sequence[str]], lines: Sequence[str], separator: str
+) -> Sequence[Sequence[str]]:
+    """The fields of lines that begin with an image and have more than a caption; empty where they
+    have not, or where a caption that has the separator may be all that looks so.
+
+    Args:
+        rows: the fields as the separator divides them.
+        lines: the same lines whole.
+        separator: between two fields.
+    """
+    fewest = min(map(len, rows))
+    if fewest < 3:
+        return []
+    if max(map(len, rows)) == fewest:
+        are_quoted = all(_QUOTED_FIELDS.fullmatch(line.strip()) for line in lines)
+        are_cells = all(_is_whole(cell) for line in lines for cell in _cells(line, separator)[1:])
+        has_splits = all(split_named(row[-1]) for row in rows)
+        if separator != "," or are_quoted or are_cells or has_splits:
+            return rows
+    if all(split_named(row[1]) or _NUMBER.fullmatch(row[1]) for row in rows):
+        return [[*row[:2], separator.join(row[2:])] for row in rows]
+    return []
+
+
 def _bare_columns(rows: Sequence[Sequence[str]], separator: str) -> Form | None:
-    """The form of rows of more than an image and a caption, without a header: what a column is its
-    first cells say. None where none has captions."""
+    """The form of rows without a header: what a column is its first cells say. None where rows have
+    different widths, or where no column has images, or none captions."""
     width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        return None
     columns = [[row[place].strip() for row in rows] for place in range(width)]
-    splits = [place for place in range(1, width) if all(map(split_named, columns[place]))]
-    numbers = [place for place in range(1, width) if all(map(_NUMBER.fullmatch, columns[place]))]
+    image = next((place for place in range(width) if all(map(_is_image, columns[place]))), None)
+    if image is None:
+        return None
+    others = [place for place in range(width) if place != image]
+    splits = [place for place in others if all(map(split_named, columns[place]))]
+    numbers = [place for place in others if all(map(_NUMBER.fullmatch, columns[place]))]
+    filled = {place: [*filter(None, columns[place])] for place in others}
     texts = [
         place
-        for place in range(1, width)
-        if place not in splits and sum(map(_may_be_caption, columns[place])) * 2 > len(rows)
+        for place, cells in filled.items()
+        if place not in splits and sum(map(_may_be_caption, cells)) * 2 > len(cells)
     ]
     if not texts:
         return None
     # words without blanks may be anything, such as names of people: then the longest is the caption
     captions = [
-        place for place in texts if sum(" " in cell for cell in columns[place]) * 2 > len(rows)
+        place
+        for place in texts
+        if sum(" " in cell for cell in filled[place]) * 2 > len(filled[place])
     ]
     longest = max(texts, key=lambda place: sum(map(len, columns[place])))
+    names = (f"column {place + 1}" for place in range(width))
     return Form(
         separator=separator,
         width=width,
-        image=0,
+        image=image,
         captions=tuple(captions or [longest]),
         split=next(iter(splits), None),
-        number=next(iter(numbers), None),
+        number=next((place for place in numbers if place > image), None),
         has_header=False,
         described=f"image and {width - 1} other columns, without a header",
-        names=("image", *(f"column {place + 1}" for place in range(1, width))),
+        names=tuple("image" if place == image else name for place, name in enumerate(names)),
     )
 
 
@@ -313,8 +378,10 @@ def _has_letter(text: str) -> bool:
 
 
 def _may_be_caption(cell: str) -> bool:
-    """Whether a cell has letters, and is no name of an image or of a caption (`1.jpg#2`)."""
-    return _has_letter(cell) and not _IMAGE_OR_CAPTION.fullmatch(cell)
+    """Whether a cell has letters, and is no name of an image or of a caption (`1.jpg#2`), and no
+    address."""
+    is_name = _IMAGE_OR_CAPTION.fullmatch(cell) is not None
+    return _has_letter(cell) and not is_name and not cell.startswith(("http://", "https://"))
 
 
 def first_images(text: str, there: Set[str] = frozenset()) -> list[str] | None:

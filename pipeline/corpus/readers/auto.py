@@ -10,6 +10,7 @@ from pipeline.corpus.dataset.cells import is_plain
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, first_records, quality
 from pipeline.corpus.dataset.source import Options, Source, list_raw
+from pipeline.corpus.dataset.splits import split_in_path, without_split
 from pipeline.corpus.dataset.table import columns_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import explain
@@ -58,6 +59,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         _read_by_name(folder, out, options)
         raise _unknown(folder)
     chosen = candidates[0]
+    others = candidates[1:]
+    _check_one_form(raw, chosen, others)
     rank = quality(chosen.found, folder.stems)
     rivals = [
         candidate
@@ -70,10 +73,25 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             f"set dataset in params.yaml to {chosen.reader} or {rivals[0].reader}",
         )
     source: Source = READERS.load(chosen.reader)(raw, out, options)
-    others = candidates[1:]
     passed_over = f"; passed over: {listing(others, 5)}" if others else ""
     remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
     return replace(source, remarks=(remark, *source.remarks))
+
+
+def _check_one_form(raw: Path, chosen: Candidate, others: Sequence[Candidate]) -> None:
+    """Refuse files that differ from those that are read in their split alone, and are of another
+    form: a split would be drawn from the others, as if they had never been there."""
+    names = {without_split(file): file for file in chosen.found.files if split_in_path(file)}
+    for other in others:
+        for file in filter(split_in_path, other.found.files):
+            own = names.get(without_split(file), file)
+            if own not in other.found.files:
+                raise WorkbenchError(
+                    f"{raw}: {own} ({chosen.reader}) and {file} ({other.reader}) are called like "
+                    "splits of one dataset, and have different forms",
+                    "write both in one form, or name the one that is to be read by "
+                    "corpus.annotations in params.yaml",
+                )
 
 
 def _is_named(found: Found, name: str) -> bool:

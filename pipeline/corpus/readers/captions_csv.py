@@ -23,11 +23,11 @@ from pipeline.corpus.dataset.recognise import (
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import (
-    RESTVAL,
     check_other_splits,
     find_split_lists,
     split_in_path,
     split_named,
+    split_or_rest,
 )
 from pipeline.corpus.dataset.table import (
     Columns,
@@ -47,20 +47,19 @@ DEEPEST = 4  # folders between raw and a table
 
 def recognise(folder: Folder) -> list[Found]:
     """The tables of captions in a folder; those that differ in their split alone are one find."""
-    forms: dict[str, list[str]] = {}
-    for file in few_files(folder, *PATTERNS):
-        if file.rpartition("/")[2] in OTHERS or file.count("/") > DEEPEST:
-            continue
-        form = find_form(head(folder, file), there=folder.stems)
+    forms = {
+        file: find_form(head(folder, file), there=folder.stems)
+        for file in few_files(folder, *PATTERNS)
+        if file.rpartition("/")[2] not in OTHERS and file.count("/") <= DEEPEST
+    }
+    alike: dict[str, list[str]] = {}
+    for file, form in forms.items():
         if form is not None:
-            forms.setdefault(form.described, []).append(file)
-    finds: list[Found] = []
-    for files in forms.values():
-        albums = _albums(folder, files)
-        finds += [_found(folder, own) for own in albums]
-        others = [file for file in files if not any(file in own for own in albums)]
-        finds += [_found(folder, own) for own in files_by_split(others)]
-    return finds
+            alike.setdefault(form.described, []).append(file)
+    albums = [own for files in alike.values() for own in _albums(folder, files)]
+    in_albums = {file for own in albums for file in own}
+    others = [file for files in alike.values() for file in files if file not in in_albums]
+    return [_found(folder, own) for own in (*albums, *files_by_split(others))]
 
 
 def _albums(folder: Folder, files: Sequence[str]) -> list[tuple[str, ...]]:
@@ -230,9 +229,7 @@ def splits_in_column(
     """
     rows = pd.concat(tables.values(), ignore_index=True).drop_duplicates(["image", "split"])
     others = check_other_splits(Counter(rows["split"]), listing(tables, 3))
-    words = {word: split_named(word) for word in rows["split"].unique()}
-    rests = {word for word in words if word.lower() == RESTVAL}
-    words |= dict.fromkeys(rests, "train" if restval == "train" else None)
+    words = {word: split_or_rest(word, restval) for word in rows["split"].unique()}
     rows = rows.assign(split=rows["split"].map(words)).drop_duplicates(["image", "split"])
     problems = Problems(listing(tables, 3))
     several = rows["image"][rows["image"].duplicated()].unique()

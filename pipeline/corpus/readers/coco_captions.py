@@ -3,18 +3,19 @@ that have images with id and file_name and annotations with image_id and caption
 nocaps, VizWiz and STAIR. Karpathy's splits of MS-COCO are in another file (karpathy_json.py)."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, NotRequired
+from typing import Annotated, Any, NotRequired
 
 import pandas as pd
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from pipeline.corpus.dataset.annotations import (
+    caption_ids,
     described_source,
-    numbered,
     one_split_each,
     read_annotations,
 )
@@ -30,7 +31,13 @@ from pipeline.corpus.dataset.recognise import (
     values_in_head,
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
-from pipeline.corpus.dataset.splits import split_in_path
+from pipeline.corpus.dataset.splits import (
+    check_other_splits,
+    split_field,
+    split_in_path,
+    split_or_rest,
+)
+from pipeline.runtime.errors import listing
 from pipeline.runtime.section import Name
 from pipeline.runtime.text import Problems
 
@@ -41,38 +48,34 @@ PUBLISHED = ("captions_train20??.json", "captions_val20??.json")
 _FOLDER = re.compile(r"(?<![a-z])(train|val|test|dev)(20\d\d)?(?![a-z0-9])")
 
 
-class _Image(TypedDict):
-    id: int | str
-    file_name: Name
-
-
 class _Caption(TypedDict):
     id: NotRequired[int | str | None]  # home-made files have none
     image_id: int | str
     caption: str
 
 
-class _Annotations(TypedDict):
-    images: Annotated[list[_Image], Field(min_length=1)]
-    annotations: Annotated[list[_Caption], Field(min_length=1)]
-
-
 @dataclass(frozen=True)
 class _File:
-    """What a file says: the split in its name, its images' names, and of every caption its id, its
-    image and its text."""
+    """What a file says: of every image its name and its split, of every caption its id, the place
+    of its image among them, and its text."""
 
-    split: str | None
     images: list[str]
+    splits: list[str | None]
     ids: list[str | None]
-    described: list[str]
+    places: list[int]
     texts: list[str]
+
+    @property
+    def described(self) -> list[str]:
+        """The image of every caption."""
+        return [self.images[place] for place in self.places]
 
 
 def recognise(folder: Folder) -> list[Found]:
     """JSON files with a list of images and one of captions; files of several splits together."""
     published = set(folder.matching(*PUBLISHED))
     names = {}
+    has_splits = {}
     for file in few_files(folder, "*.json"):
         path = folder.root / file
         records = first_records(folder, file)
@@ -81,11 +84,12 @@ def recognise(folder: Folder) -> list[Found]:
             caption = records.get("annotations") or record_under(path, "annotations")
             if isinstance(caption.get("caption"), str) and "image_id" in caption:
                 names[file] = values_in_head(folder, file, "file_name") or (image["file_name"],)
+                has_splits[file] = split_field(image) is not None
     return [
         Found(
             files=files,
             names=tuple(name for file in files for name in names[file]),
-            has_splits=len(files) > 1,
+            has_splits=len(files) > 1 or has_splits[files[0]],
             is_published=published.issuperset(files),
         )
         for files in files_by_split(names)
@@ -93,10 +97,10 @@ def recognise(folder: Folder) -> list[Found]:
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read a file, or one for each split: the split is that in the file's name, caption_id the
-    annotation's id, `<image>#<number>` where there is none, or where two files have the same ids.
-    With train and val alone, what is held out is drawn from val; a file alone is cut into all
-    splits.
+    """Read a file, or one for each split: the split is the image's (`split`), else that in the
+    file's name; caption_id the annotation's id, `<image>#<number>` where there is none, or where
+    two files have the same ids. With train and val alone, what is held out is drawn from val; a
+    file alone without splits is cut into all.
 
     Args:
         raw: the user's folder.
@@ -119,75 +123,86 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         published=PUBLISHED,
     )
     files = {file: _read_file(folder, file) for file in found.files}
-    paths = told_apart(folder, ((name, own.split) for own in files.values() for name in own.images))
+    words = Counter(split or "" for own in files.values() for split in own.splits)
+    others = check_other_splits(words, listing(found.files, 3))
+    files = {file: _with_known_splits(own, options.corpus.restval) for file, own in files.items()}
+    paths = told_apart(folder, _images_of(files))
     files = {file: _with_paths(own, paths) for file, own in files.items()}
-    named = one_split_each(
-        raw, ((name, own.split) for own in files.values() for name in own.images)
-    )
+    named = one_split_each(raw, _images_of(files))
     described = [image for own in files.values() for image in own.described]
-    ids = [name for own in files.values() for name in own.ids]
-    remarks = []
-    if len(files) > 1 and _are_shared(own.ids for own in files.values()):
-        remarks = ["ids of captions are in several files: captions are numbered image by image"]
-        ids = [None] * len(ids)
-    if None in ids:
-        numbers = numbered(described)
-        ids = [own if name is None else name for name, own in zip(ids, numbers, strict=True)]
+    ids, renumbered = caption_ids([own.ids for own in files.values()], described)
     texts = [text for own in files.values() for text in own.texts]
     return described_source(
         folder,
         options,
         splits=named,
         captions=pd.DataFrame({"caption_id": ids, "image_id": described, "text": texts}),
-        remarks=remarks,
+        remarks=(*others, *renumbered),
         lists_in=found.files[0].rpartition("/")[0],
     )
 
 
+def _images_of(files: Mapping[str, _File]) -> list[tuple[str, str | None]]:
+    """The images of all files with their splits."""
+    return [own for file in files.values() for own in zip(file.images, file.splits, strict=True)]
+
+
+def _with_known_splits(own: _File, restval: str) -> _File:
+    """A file whose splits are train, val, test or None."""
+    return replace(own, splits=[split_or_rest(word, restval) for word in own.splits])
+
+
 def _with_paths(own: _File, paths: Mapping[tuple[str, str], str]) -> _File:
     """A file whose images have their paths as names, where paths has them (`told_apart`)."""
-    named = {name: paths.get((name, own.split or ""), name) for name in own.images}
-    return replace(
-        own,
-        images=[named[name] for name in own.images],
-        described=[named[name] for name in own.described],
-    )
+    named = zip(own.images, own.splits, strict=True)
+    return replace(own, images=[paths.get((name, split or ""), name) for name, split in named])
 
 
-def _are_shared(lists: Iterable[Sequence[str | None]]) -> bool:
-    """Whether an id is in more than one list."""
-    several = [set(own) - {None} for own in lists]
-    return len(set().union(*several)) < sum(map(len, several))
+def _annotations_kind(split: str | None) -> Any:
+    """The type of a file's value. split: the field of its images that says their splits."""
+    fields: dict[str, Any] = {"id": int | str, "file_name": Name}
+    if split is not None:
+        fields[split] = NotRequired[str | None]
+    image_kind: Any = TypedDict("Image", fields)  # type: ignore[misc]
+    lists = {
+        "images": Annotated[list[image_kind], Field(min_length=1)],
+        "annotations": Annotated[list[_Caption], Field(min_length=1)],
+    }
+    kind: Any = TypedDict("Annotations", lists)  # type: ignore[misc]
+    return kind
 
 
 def _read_file(folder: Folder, file: str) -> _File:
     """The images and captions of a file; WorkbenchError for those that do not fit together."""
     path = folder.root / file
     hint = f"expected is {EXPECTED}"
-    value: _Annotations = read_annotations(path, _Annotations, hint)
-    images = value["images"]
+    first = first_records(folder, file).get("images") or record_under(path, "images")
+    field = split_field(first)
+    value = read_annotations(path, _annotations_kind(field), hint)
     captions = value["annotations"]
-    prefix = _images_folder(path.name, [image["file_name"] for image in images], folder)
-    names: dict[int | str, str] = {}
+    prefix = _images_folder(path.name, [image["file_name"] for image in value["images"]], folder)
+    split = split_in_path(file)
+    images: dict[int | str, tuple[str, str | None]] = {}
     twice = []
-    for image in images:
-        name = f"{prefix}{image['file_name']}"
-        if names.setdefault(image["id"], name) != name:
+    for image in value["images"]:
+        own = (f"{prefix}{image['file_name']}", image.get(field) or split)
+        if images.setdefault(image["id"], own) != own:
             twice.append(image["id"])
     orphans = [
         caption.get("id") or f"annotations[{number}]"
         for number, caption in enumerate(captions)
-        if caption["image_id"] not in names
+        if caption["image_id"] not in images
     ]
     problems = Problems(str(path))
     problems.add("ids of more than one image", twice)
     problems.add("captions of images that the file does not list, ids", orphans)
     problems.raise_if_any("mend the file, or download it again")
+    places = {image: place for place, image in enumerate(images)}
     return _File(
-        split=split_in_path(file),
-        images=list(names.values()),
+        images=[name for name, _ in images.values()],
+        splits=[own for _, own in images.values()],
         ids=[None if caption.get("id") is None else str(caption["id"]) for caption in captions],
-        described=[names[caption["image_id"]] for caption in captions],
+        places=[places[caption["image_id"]] for caption in captions],
         texts=[caption["caption"] for caption in captions],
     )
 

@@ -27,6 +27,7 @@ RECORD_ENDING = ".json"  # read where no image has a text
 # Flickr30k Entities marks phrases in its sentences: [/EN#1/people A young girl]
 _PHRASE = re.compile(r"\[/EN#\d+(?:/\w+)+ ([^\[\]]+)\]")
 LONGEST_TEXT = 1 << 20  # bytes of an image's captions
+MOST_COPIES = 4  # files of one photograph, such as smaller ones
 LOOKED_AT = 20  # texts that must have words: detectors keep their boxes in files of these names
 
 
@@ -38,26 +39,34 @@ class _Pairs:
     images_alone: list[str] = field(default_factory=list)
     texts_alone: list[str] = field(default_factory=list)
     second_texts: list[str] = field(default_factory=list)  # of images that have one already
-    in_doubt: list[str] = field(default_factory=list)  # texts that several images could have
+    in_doubt: dict[str, Sequence[str]] = field(default_factory=dict)  # a text to several images
 
 
 def recognise(folder: Folder) -> list[Found]:
     """Texts of words beside most of the images of a folder."""
     files = folder.matching(*(f"*{ending}" for ending in (*TEXT_ENDINGS, RECORD_ENDING)))
-    if 2 * len(files) <= folder.photographs:
+    if MOST_COPIES * len(files) <= folder.photographs:
         return []
     pairs = _paired(folder)
-    if len(pairs.texts) <= len(pairs.images_alone):
+    texts = {text: image for image, text in pairs.texts.items()}
+    texts |= {text: images[0] for text, images in pairs.in_doubt.items()}
+    described = {_stem(image) for image in texts.values()}
+    alone = {_stem(image) for image in pairs.images_alone} - described  # and no copies of others
+    if len(texts) <= len(alone):
         return []
-    texts = list(pairs.texts.values())
-    looked_at = dict(list(pairs.texts.items())[:LOOKED_AT])
+    looked_at = dict(list(texts.items())[:LOOKED_AT])
     if 2 * sum(_has_words(folder, *pair) for pair in looked_at.items()) <= len(looked_at):
         return []
     splits = set(_splits(pairs.texts).values())
     return [Found(files=tuple(texts), has_splits="test" in splits)]
 
 
-def _has_words(folder: Folder, image: str, text: str) -> bool:
+def _stem(file: str) -> str:
+    """The name of a file without its folder and its ending."""
+    return file.rpartition("/")[2].rpartition(".")[0]
+
+
+def _has_words(folder: Folder, text: str, image: str) -> bool:
     """Whether the beginning of an image's file has words that are not only the names of fields."""
     beginning = head(folder, text)
     if text.lower().endswith(RECORD_ENDING):
@@ -97,7 +106,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             'records {"caption": "..."} that end in .json',
         )
     problems = Problems(str(raw))
-    problems.add("texts that several images could have", pairs.in_doubt)
+    several = (f"{text} ({listing(images)})" for text, images in pairs.in_doubt.items())
+    problems.add("texts that several images could have", several)
     captions = []
     unreadable = []
     for image, text in pairs.texts.items():
@@ -153,21 +163,30 @@ def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
         for text, stem in texts:
             if stem in beside:
                 _give(pairs, text, beside[stem])
+        unclear = {}
         for text, stem in texts:  # what lies beside an image is its own, whatever lies elsewhere
             if stem not in beside:
-                _give(pairs, text, _nearest(text, elsewhere.get(stem.rpartition("/")[2], [])))
+                nearest = _nearest(text, elsewhere.get(stem.rpartition("/")[2], []))
+                if len(nearest) > 1:
+                    unclear[text] = nearest
+                else:
+                    _give(pairs, text, nearest)
+        for text, several in unclear.items():
+            if pairs.texts.keys().isdisjoint(several):
+                pairs.in_doubt[text] = several
+            else:
+                pairs.texts_alone.append(text)
     pairs.images_alone = [image for image in images if image not in pairs.texts]
     return pairs
 
 
 def _nearest(text: str, images: Sequence[str]) -> Sequence[str]:
-    """The image with the most folders of the text's path; none where several have as many."""
+    """The images with the most folders of the text's path."""
     if len(images) < 2:
         return images
     folders = set(text.split("/")[:-1])
     shared = [len(folders & set(image.split("/")[:-1])) for image in images]
-    best = [image for image, number in zip(images, shared, strict=True) if number == max(shared)]
-    return best if len(best) == 1 else []
+    return [image for image, number in zip(images, shared, strict=True) if number == max(shared)]
 
 
 def _give(pairs: _Pairs, text: str, images: Sequence[str]) -> None:
@@ -175,7 +194,7 @@ def _give(pairs: _Pairs, text: str, images: Sequence[str]) -> None:
     if not images:
         pairs.texts_alone.append(text)
     elif len(images) > 1:
-        pairs.in_doubt.append(f"{text} ({listing(images)})")
+        pairs.in_doubt[text] = images
     elif images[0] in pairs.texts:
         pairs.second_texts.append(text)
     else:

@@ -1,30 +1,49 @@
 """Karpathy's dataset_flickr8k.json, dataset_flickr30k.json, dataset_coco.json, and files like them:
 records of images with filename and sentences, whatever the file's name is."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NamedTuple, NotRequired
 
 import pandas as pd
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from pipeline.corpus.dataset.annotations import check_once, described_source, read_annotations
+from pipeline.corpus.dataset.annotations import (
+    caption_ids,
+    check_once,
+    described_source,
+    one_split_each,
+    read_annotations,
+    read_json_lines,
+)
+from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, is_plain
 from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
     few_files,
+    files_by_split,
     first_records,
+    head,
     values_in_head,
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
-from pipeline.corpus.dataset.splits import RESTVAL, as_split
-from pipeline.runtime.errors import counted
+from pipeline.corpus.dataset.splits import (
+    RESTVAL,
+    check_other_splits,
+    split_field,
+    split_in_path,
+    split_or_rest,
+)
+from pipeline.runtime.errors import counted, listing
 from pipeline.runtime.section import Name
 
 EXPECTED = "a JSON file of records with filename and sentences, as dataset_flickr8k.json has them"
 # and not dataset_info.json, dataset_infos.json, dataset_dict.json, which are Hugging Face's
+FILES = ("*.json", "*.jsonl", "*.jsonlines", "*.ndjson")
 PUBLISHED = ("dataset.json", "dataset_[!id]*.json")
 
 
@@ -34,50 +53,49 @@ class _Sentence(TypedDict):
     tokens: NotRequired[list[str] | None]
 
 
-class _Image(TypedDict):
-    filename: Name
-    filepath: NotRequired[str | None]  # MS-COCO has images in several folders
-    split: NotRequired[
-        Annotated[Literal["train", "val", "test", "restval"] | None, BeforeValidator(as_split)]
-    ]
+class _Image(NamedTuple):
+    """An image as the file names it, the word for its split, None for none, and its captions."""
+
+    name: str
+    split: str | None
     sentences: list[_Sentence]
 
 
-class _Dataset(TypedDict):
-    images: Annotated[list[_Image], Field(min_length=1)]
-
-
 def recognise(folder: Folder) -> list[Found]:
-    """JSON files with a list of records that have filename and sentences."""
-    published = folder.matching(*PUBLISHED)
-    found = []
-    for file in few_files(folder, "*.json"):
-        record = _first_image(first_records(folder, file))
-        if record is not None:
-            found.append(
-                Found(
-                    files=(file,),
-                    names=values_in_head(folder, file, "filename"),
-                    has_splits="split" in record,
-                    is_published=file in published,
-                )
-            )
-    return found
+    """JSON files with a list of records that have filename and sentences; files of several splits
+    together."""
+    published = set(folder.matching(*PUBLISHED))
+    firsts = {file: _first_image(first_records(folder, file)) for file in few_files(folder, *FILES)}
+    records = {file: record for file, record in firsts.items() if record is not None}
+    return [
+        Found(
+            files=files,
+            names=tuple(
+                name for file in files for name in values_in_head(folder, file, "filename")
+            ),
+            has_splits=len(files) > 1 or split_field(records[files[0]]) is not None,
+            is_published=published.issuperset(files),
+        )
+        for files in files_by_split(records)
+    ]
 
 
 def _first_image(records: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The first record of a file in this form, by the first record of each of its lists."""
     for key in ("images", ""):
         record = records.get(key, {})
-        if isinstance(record.get("filename"), str) and isinstance(record.get("sentences"), list):
+        sentences = record.get("sentences")
+        are_records = isinstance(sentences, list) and not any(map(is_plain, sentences))
+        if isinstance(record.get("filename"), str) and are_records:
             return record
     return None
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read a file in Karpathy's form: image_id is filepath/filename (MS-COCO) or filename,
-    caption_id the sentid, `<image>#<number>` where there is none. The tokens are the file's; where
-    it has none the words are cut later.
+    """Read a file in Karpathy's form, or one for each split: image_id is filepath/filename
+    (MS-COCO) or filename, caption_id the sentid, `<image>#<number>` where there is none, or where
+    two files have the same ids. The tokens are the file's; where it has none the words are cut
+    later.
 
     Args:
         raw: the user's folder.
@@ -86,7 +104,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             Karpathy's third part of MS-COCO is trained on or left out.
 
     Returns:
-        The source, its splits those of the records.
+        The source, its splits those of the records, else those in the files' names.
 
     Raises:
         WorkbenchError: no such file, or records without filename or sentences, each named.
@@ -99,40 +117,78 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         expected=EXPECTED,
         published=PUBLISHED,
     )
-    file = found.files[0]
-    path = raw / file
-    hint = "expected is the format of Karpathy's dataset_*.json"
-    records: list[_Image]
-    if "" in first_records(folder, file):
-        records = read_annotations(path, list[_Image], hint)
-    else:
-        records = read_annotations(path, _Dataset, hint)["images"]
-    names = [_name(image) for image in records]
-    check_once(path, names)
-    splits: dict[str, str | None] = {}
-    captions = []
-    for name, image in zip(names, records, strict=True):
-        split = image.get("split")
-        if split == RESTVAL and options.corpus.restval == "drop":
-            continue
-        splits[name] = "train" if split == RESTVAL else split
-        for number, sentence in enumerate(image["sentences"]):
-            own = sentence.get("sentid")
-            caption_id = f"{name}#{number}" if own is None else str(own)
-            words = " ".join(sentence.get("tokens") or ()).lower().split()
-            captions.append((caption_id, name, sentence["raw"], words))
-    dropped = len(records) - len(splits)
+    rows = {file: _read_file(folder, file) for file in found.files}
+    words = Counter(own.split or "" for file in rows.values() for own in file)
+    others = check_other_splits(words, listing(found.files, 3))
+    dropped = words[RESTVAL] if options.corpus.restval == "drop" else 0
+    kept = [[own for own in file if not dropped or own.split != RESTVAL] for file in rows.values()]
+    images = [own for file in kept for own in file]
+    splits = [split_or_rest(own.split, options.corpus.restval) for own in images]
+    paths = told_apart(
+        folder, ((own.name, split) for own, split in zip(images, splits, strict=True))
+    )
+    names = [
+        paths.get((own.name, split or ""), own.name)
+        for own, split in zip(images, splits, strict=True)
+    ]
+    described = [name for name, own in zip(names, images, strict=True) for _ in own.sentences]
+    ids, renumbered = caption_ids(
+        [[_id(one) for own in file for one in own.sentences] for file in kept], described
+    )
+    sentences = [one for own in images for one in own.sentences]
+    captions = {
+        "caption_id": ids,
+        "image_id": described,
+        "text": [one["raw"] for one in sentences],
+        "tokens": [" ".join(one.get("tokens") or ()).lower().split() for one in sentences],
+    }
+    left_out = (f"left out: {counted(dropped, 'image')} of split restval",) if dropped else ()
     return described_source(
         folder,
         options,
-        splits=splits,
-        captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text", "tokens"]),
-        remarks=(f"left out: {counted(dropped, 'image')} of split restval",) if dropped else (),
+        splits=one_split_each(raw, zip(names, splits, strict=True)),
+        captions=pd.DataFrame(captions),
+        remarks=(*left_out, *others, *renumbered),
         lists_in=found.files[0].rpartition("/")[0],
     )
 
 
-def _name(image: _Image) -> str:
+def _read_file(folder: Folder, file: str) -> list[_Image]:
+    """The images of a file, of the split in its name where their records say none."""
+    path = folder.root / file
+    hint = "expected is the format of Karpathy's dataset_*.json"
+    lists = first_records(folder, file)
+    field = split_field(_first_image(lists) or {}) or SPLIT_COLUMNS[0]
+    fields: dict[str, Any] = {
+        "filename": Name,
+        "filepath": NotRequired[str | None],  # MS-COCO has images in several folders
+        field: NotRequired[str | None],
+        "sentences": list[_Sentence],
+    }
+    record_kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
+    if head(folder, file).lstrip().startswith("{") and "" in lists:
+        records = read_json_lines(path, record_kind, hint)
+    elif "" in lists:
+        records = read_annotations(path, list[record_kind], hint)
+    else:
+        own = {"images": Annotated[list[record_kind], Field(min_length=1)]}
+        kind: Any = TypedDict("Dataset", own)  # type: ignore[misc]
+        records = read_annotations(path, kind, hint)["images"]
+    split = split_in_path(file)
+    images = [
+        _Image(_name(record), record.get(field) or split, record["sentences"]) for record in records
+    ]
+    check_once(path, (own.name for own in images))
+    return images
+
+
+def _name(record: Mapping[str, Any]) -> str:
     """The path of an image, as the file names it."""
-    folder = image.get("filepath")
-    return f"{folder}/{image['filename']}" if folder else image["filename"]
+    folder = record.get("filepath")
+    return f"{folder}/{record['filename']}" if folder else record["filename"]
+
+
+def _id(sentence: _Sentence) -> str | None:
+    """The id that the file gives a caption."""
+    own = sentence.get("sentid")
+    return None if own is None else str(own)

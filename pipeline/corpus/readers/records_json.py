@@ -47,11 +47,11 @@ from pipeline.corpus.dataset.splits import (
     SPLIT_WORDS,
     as_split,
     check_other_splits,
+    split_field,
     split_in_path,
     split_named,
 )
 from pipeline.corpus.params import CorpusConfig
-from pipeline.corpus.tables import SPLITS
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.section import Name
 
@@ -102,7 +102,7 @@ def recognise(folder: Folder) -> list[Found]:
         if mapping is not None:
             names[file] = (mapping.image,)
             has_split[file] = mapping.keys is not None and mapping.keys.has_split
-        elif keys is not None and not is_person(records[keys.records]):
+        elif keys is not None and not _are_persons(folder, file, records.get("", {})):
             names[file] = values_in_head(folder, file, keys.image)
             has_split[file] = bool(split_named(keys.records)) or keys.has_split
     return [
@@ -113,6 +113,11 @@ def recognise(folder: Folder) -> list[Found]:
         )
         for files in files_by_split(names)
     ]
+
+
+def _are_persons(folder: Folder, file: str, record: Mapping[str, Any]) -> bool:
+    """Whether a file is a list of images of persons (CUHK-PEDES' form)."""
+    return is_person(record) and head(folder, file).lstrip().startswith("[")
 
 
 def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None:
@@ -148,7 +153,7 @@ def _with_image_field(config: CorpusConfig, name: str) -> CorpusConfig:
 
 def _is_image(name: str, folder: Folder) -> bool:
     """Whether a text names an image: by its ending, or because an image of that name is there."""
-    return name.lower().endswith(IMAGE_ENDINGS) or has_its_name(name, folder.stems)
+    return _is_file(name) or has_its_name(name, folder.stems)
 
 
 def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -> list[_Keys]:
@@ -160,8 +165,8 @@ def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -
 def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys | None:
     """The keys of a list by its first record; None where it has no images or no captions."""
     images = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
-    if key == "annotations":  # MS-COCO's form has ids of images there, and not their names
-        images = [name for name in images if name != "image_id"]
+    if key == "annotations" and not _is_file(record.get("image_id")):
+        images = [name for name in images if name != "image_id"]  # an id, in MS-COCO's form
     image = config.image_field or next(iter(images), None)
     texts = [name for name, value in record.items() if _is_texts(value) and name != image]
     if isinstance(record.get("filename"), str) and not is_plain(record.get("sentences")):
@@ -171,14 +176,7 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         captions = [config.caption_field]
     if image is None or image not in record or not captions or captions[0] not in record:
         return None
-    # a column `split` always means that; others, such as `set`, if they say such a word
-    splits = [
-        name
-        for name in SPLIT_COLUMNS
-        if _is_text(record.get(name))
-        and (name == SPLIT_COLUMNS[0] or as_split(record[name]) in SPLITS)
-    ]
-    split = next(iter(splits), SPLIT_COLUMNS[0])
+    split = split_field(record) or SPLIT_COLUMNS[0]
     return _Keys(
         records=key,
         image=image,
@@ -188,6 +186,11 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         of_records=not any(is_plain(record[name]) for name in captions),
         others=tuple(name for name in record if name not in (image, split, *captions)),
     )
+
+
+def _is_file(value: object) -> bool:
+    """Whether a value is a name that ends as those of images."""
+    return isinstance(value, str) and value.lower().endswith(IMAGE_ENDINGS)
 
 
 def _is_text(value: object) -> bool:
@@ -337,7 +340,9 @@ def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) 
     """The records of a file that has its list under a key, or one under the name of each split."""
     names: tuple[str, ...] = ()
     if split_named(keys.records):
-        names = tuple(word for word in SPLIT_WORDS if word != keys.records)
+        cases = (str.lower, str.title, str.upper)
+        words = {in_case(word) for word in SPLIT_WORDS for in_case in cases}
+        names = tuple(sorted(words - {keys.records}))
     lists = {keys.records: list[kind]} | dict.fromkeys(names, NotRequired[list[kind]])
     whole_kind: Any = TypedDict("File", lists)  # type: ignore[misc]
     whole = read_annotations(path, whole_kind, hint)

@@ -169,3 +169,48 @@ def test_images_of_several_folders_that_the_names_leave_out(tmp_path):
     assert inside == ["train/one.jpg", "train/two.jpg", "train/three.jpg", "val/four.jpg"]
     save_images(tmp_path / "test", "four.jpg")  # which of the two it is, nobody can tell
     assert located(tmp_path, *names)[0][-1] == "train/four.jpg"
+
+
+SHARDS = [f"shards/{number % 2}/{number}.webp" for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("others", "names"),
+    [
+        ("smaller/{}.webp", "{}.webp"),
+        ("smaller/{}.webp", "{}"),
+        ("smaller/{}.webp", "data/{}.jpg"),
+        ("masks/{}.gif", "{}"),
+        ("masks/{}.gif", "{}.jpg"),
+    ],
+)
+def test_images_that_may_be_other_files_of_their_names(tmp_path, others, names):
+    """A folder that holds all of them may hold smaller ones, or masks."""
+    save_images(tmp_path, *SHARDS, *(others.format(number) for number in range(6)))
+    wanted = [names.format(number) for number in range(6)]
+    said = refusal(located, tmp_path, *wanted)
+    folder = others.split("/")[0]
+    assert "have several files: '" in said
+    assert f"{folder}/0." in said
+    assert "shards/0/0.webp" in said
+    assert "corpus.images" in said
+    found, _ = located(tmp_path, *wanted, chosen="shards")
+    assert found == SHARDS
+    found, _ = located(tmp_path, *wanted, chosen=folder)
+    assert found == [others.format(number) for number in range(6)]
+
+
+def test_a_name_with_its_ending_is_that_file(tmp_path):
+    save_images(tmp_path, *SHARDS, *(f"masks/{number}.gif" for number in range(6)))
+    found, _ = located(tmp_path, *(f"{number}.webp" for number in range(6)))
+    assert found == SHARDS
+    save_images(tmp_path, *(f"images/{number}.png" for number in range(6)))
+    found, _ = located(tmp_path, *map(str, range(6)))
+    assert found == [f"images/{number}.png" for number in range(6)]  # a usual name
+
+
+def test_some_copies_are_no_doubt(tmp_path):
+    save_images(tmp_path, *(f"photos/{number}.jpg" for number in range(6)))
+    save_images(tmp_path, "readme/0.jpg", "readme/1.jpg")
+    found, _ = located(tmp_path, *(f"{number}.jpg" for number in range(6)))
+    assert found == [f"photos/{number}.jpg" for number in range(6)]

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from commands import refusal
 from hypothesis import given
@@ -283,3 +285,70 @@ def test_columns_of_other_names_are_named_by_settings(raw):
     }
     said = refusal(texts, raw, **german | {"caption_field": "caption_fr"})
     assert "one a caption (caption_fr)" in said
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "{image},{text},{split}",
+        '"{image}","{text}, grey","{split}"',
+        "{image},{split},{text}, grey",
+        "{number},{image},{text},{split}",
+        "{text}\t{split}\t{image}",
+        "{split}|{text}|{image}|",
+        "en;{text};{image};{split}",
+    ],
+)
+def test_columns_in_any_order_without_a_header(raw, row):
+    """What a column is its cells say; of commas, where they are not those of captions."""
+    words = {"a.jpg": "train", "b.jpg": "dev", "c.jpg": "test"}
+    lines = [
+        row.format(image=image, text=f"A {split} image", split=split, number=number)
+        for number, (image, split) in enumerate(words.items())
+    ]
+    (raw / "mine.csv").write_text("\n".join(lines))
+    corpus = read_all("auto", raw)
+    texts = corpus.captions["text"].str.removesuffix(", grey").tolist()
+    assert texts == [f"A {split} image" for split in words.values()]
+    assert corpus.images["split"].tolist() == ["train", "val", "test"]
+
+
+def test_commas_of_captions_are_no_columns(raw):
+    lines = ["a.jpg,A dog, grey", "b.jpg,A cat, white", "c.jpg,A boat, red"]
+    (raw / "mine.csv").write_text("\n".join(lines))
+    texts = read_all("auto", raw).captions["text"].tolist()
+    assert sorted(texts) == ["A boat, red", "A cat, white", "A dog, grey"]
+    (raw / "mine.csv").write_text("\n".join(line.replace(", ", ",") for line in lines))
+    texts = read_all("auto", raw).captions["text"].tolist()
+    assert sorted(texts) == ["A boat,red", "A cat,white", "A dog,grey"]
+    (raw / "mine.csv").write_text("\n".join(line.replace(", ", ",It is ") for line in lines))
+    texts = read_all("auto", raw).captions["text"].tolist()
+    assert len(texts) == 6  # words that begin behind a comma, without a blank, in every line
+
+
+@pytest.mark.parametrize("cell", ["3", "0.5", "http://example.org/{image}", "{image}#0"])
+def test_labels_scores_and_names_are_no_captions(raw, cell):
+    lines = (f"{image},{cell.format(image=image)}\n" for image in ("a.jpg", "b.jpg", "c.jpg"))
+    (raw / "labels.csv").write_text("".join(lines))
+    assert "labels.csv" in refusal(read_all, "auto", raw)
+
+
+def test_tables_of_splits_may_have_other_columns(raw):
+    (raw / "mine_train.csv").write_text("image,caption,label\na.jpg,A dog.,1\n")
+    (raw / "mine_val.csv").write_text("caption,image\nA cat.,b.jpg\n")
+    (raw / "mine_test.csv").write_text("c.jpg,A boat.\n")
+    images = read_all("auto", raw).images
+    assert images["split"].tolist() == ["train", "val", "test"]
+
+
+def test_files_of_splits_in_different_forms(raw):
+    """One alone would be cut into all splits."""
+    records = [{"filename": "a.jpg", "sentences": [{"raw": "A dog."}]}]
+    save_images(raw, "d.jpg")
+    (raw / "mine_train.json").write_text(json.dumps(records))
+    records = [{"image": name, "caption": "A cat."} for name in ("b.jpg", "c.jpg", "d.jpg")]
+    (raw / "mine_test.json").write_text(json.dumps(records))
+    said = refusal(read_all, "auto", raw)
+    assert "mine_train.json (karpathy_json) and mine_test.json (records_json)" in said
+    assert "have different forms" in said
+    assert len(read_all("auto", raw, annotations="mine_test.json").images) == 3

@@ -231,3 +231,23 @@ def test_annotations_of_both_years_with_images_of_one(tmp_path):
     save_images(raw, *(f"val2017/{n:012d}.jpg" for n in VAL))
     ids = read_all("auto", raw).images["image_id"].tolist()
     assert ids[:2] == [f"train2017/{n:012d}.jpg" for n in TRAIN]
+
+
+def test_images_may_say_their_splits(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    value = content({number: ["A dog."] for number in range(5)})
+    words = ("training", "Val", "test", "train", "qual_dev")
+    for image, word in zip(value["images"], words, strict=True):
+        image["split"] = word
+    (raw / "images").mkdir(parents=True)
+    (raw / "mine_train.json").write_text(json.dumps(value))
+    save_images(raw / "images", *(image["file_name"] for image in value["images"]))
+    images = read_all("auto", raw).images
+    assert images["split"].tolist() == ["train", "train", "val", "test"]
+    assert images["image_id"].str[-5].tolist() == ["0", "3", "1", "2"]
+    said = capsys.readouterr().err
+    assert "images of splits that are none of train, val and test: 1 of 'qual_dev'" in said
+    for image in value["images"]:
+        image["split"] = image["split"].replace("test", "tset")
+    (raw / "mine_train.json").write_text(json.dumps(value))
+    assert "like (2): 'tset', 'qual_dev'" in refusal(read_all, "auto", raw)

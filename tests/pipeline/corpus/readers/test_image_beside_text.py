@@ -218,3 +218,18 @@ def test_records_without_captions_are_none(raw, record):
         text.unlink()
         text.with_suffix(".json").write_text(json.dumps(record).replace("{}", name))
     assert image_beside_text.recognise(list_folder(raw)) == []
+
+
+@pytest.mark.parametrize("folder", ["masks/{}.png", "smaller/{}.jpg"])
+def test_other_files_of_the_images_names(raw, folder):
+    """Masks and smaller ones have no texts beside them, and are passed over."""
+    expected = texts_of(read_all("auto", raw))
+    save_images(raw, *(folder.format(name.rpartition(".")[0]) for name in NAMES))
+    assert texts_of(read_all("auto", raw)) == expected
+    for name in NAMES:  # elsewhere a text may be of either
+        stem = name.rpartition(".")[0]
+        write(raw, {f"texts/{stem}.txt": (raw / f"{stem}.txt").read_text()})
+        (raw / f"{stem}.txt").unlink()
+    said = refusal(read_all, "auto", raw)
+    assert f"texts that several images could have ({len(NAMES)}): texts/" in said
+    assert len(read_all("image_beside_text", raw, images=folder.split("/")[0]).images) == len(NAMES)

@@ -72,7 +72,11 @@ def deep(levels):
         (karpathy_json, {"images": [KARPATHY, 5]}, "images[1] = 5: must be"),
         (karpathy_json, {"images": [{"split": "train"}]}, "images[0].filename: Field required"),
         (karpathy_json, {"images": [KARPATHY | {"filename": ""}]}, "images[0].filename = ''"),
-        (karpathy_json, {"images": [KARPATHY | {"split": "x"}]}, "images[0].split = 'x': must be"),
+        (
+            karpathy_json,
+            {"images": [KARPATHY | {"split": "x"}]},
+            "splits that are none of train, val, test and their like (1): 'x'",
+        ),
         (
             karpathy_json,
             {"images": [KARPATHY | {"sentences": [{"sentid": 0}]}]},

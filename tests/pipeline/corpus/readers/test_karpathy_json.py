@@ -2,7 +2,7 @@ import json
 
 import pytest
 from commands import refusal
-from reader_cases import read_all, record, save_images
+from reader_cases import read_all, record, save_images, texts_of
 
 from pipeline.corpus.dataset.folder import list_folder
 from pipeline.corpus.readers import karpathy_json
@@ -219,3 +219,32 @@ def test_folders_and_images_may_be_links(tmp_path):
     for name in NAMES:
         (raw / "images" / name).symlink_to(tmp_path / "disk" / name)
     assert len(read_all("karpathy_json", raw).images) == 4
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+def test_a_file_for_each_split(tmp_path, ending, capsys):
+    """The ids of their captions begin anew in each, and so may the images' names."""
+    raw = tmp_path / "raw"
+    for split in ("train", "dev", "testing"):
+        names = [f"{number}.jpg" for number in range(2)]
+        save_images(raw / split, *names)
+        records = [record(name, None, f"A {split} dog.", first=7) for name in names]
+        for own in records:
+            del own["split"]
+        lines = "".join(f"{json.dumps(own)}\n" for own in records)
+        text = lines if ending == ".jsonl" else json.dumps({"images": records})
+        (raw / f"{split}{ending}").write_text(text)
+    corpus = read_all("auto", raw)
+    assert corpus.images["split"].tolist() == ["train"] * 2 + ["val"] * 2 + ["test"] * 2
+    assert texts_of(corpus)["dev/1.jpg"] == ["A dev dog."]
+    assert corpus.captions["caption_id"].iloc[-1] == "testing/1.jpg#0"
+    assert "ids of captions are in several files" in capsys.readouterr().err
+
+
+def test_a_field_of_another_name_may_say_the_split(raw):
+    content = json.loads((raw / "dataset_flickr8k.json").read_text())
+    expected = read_all("karpathy_json", raw).images["split"].tolist()
+    for own in content["images"]:
+        own["subset"] = own.pop("split")
+    (raw / "dataset_flickr8k.json").write_text(json.dumps(content))
+    assert read_all("karpathy_json", raw).images["split"].tolist() == expected

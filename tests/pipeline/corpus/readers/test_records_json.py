@@ -318,3 +318,34 @@ def test_fields_that_are_not_read_are_named_once_for_all_files(raw, capsys):
     write_blip(raw)
     read_all("auto", raw)
     assert capsys.readouterr().err.count("not read beside image and caption: image_id\n") == 1
+
+
+def test_lists_under_splits_in_capitals(raw):
+    words = ("Train", "VAL", "Testing")
+    value = {word: [{"image": f"{n}.jpg", "caption": word}] for n, word in enumerate(words)}
+    save_images(raw, "0.jpg", "1.jpg", "2.jpg")
+    (raw / "mine.json").write_text(json.dumps(value))
+    corpus = read_all("auto", raw)
+    assert texts_of(corpus) == {"0.jpg": ["Train"], "1.jpg": ["VAL"], "2.jpg": ["Testing"]}
+    assert corpus.images["split"].tolist() == ["train", "val", "test"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda own: json.dumps({"annotations": own}),
+        lambda own: json.dumps({"data": [one | {"file_path": one["image_id"]} for one in own]}),
+        lambda own: "".join(
+            f"{json.dumps({'id': n, 'file_path': one['image_id'], 'captions': one['captions']})}\n"
+            for n, one in enumerate(own)
+        ),
+    ],
+    ids=["MS-COCO's key", "persons' fields under a key", "persons' fields on lines"],
+)
+def test_records_that_look_like_those_of_another_form(raw, write):
+    names = ("1.jpg", "2.jpg", "3.jpg")
+    save_images(raw, *names)
+    own = [{"id": 1, "image_id": name, "captions": [f"A {name}.", "A dog."]} for name in names]
+    text = write(own)
+    (raw / f"mine.{'json' if text.count(chr(10)) < 3 else 'jsonl'}").write_text(text)
+    assert texts_of(read_all("auto", raw)) == {name: [f"A {name}.", "A dog."] for name in names}

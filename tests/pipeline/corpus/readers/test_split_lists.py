@@ -142,3 +142,32 @@ def test_lists_do_not_outrank_what_the_captions_say(tmp_path):
     (raw / "captions.csv").write_text("image,caption,split\n" + "".join(lines))
     write_lists(raw)
     assert splits_of(read_all("auto", raw)) == dict(zip(NAMES, words, strict=True))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("words", [("train", "val", "test"), ("training", "validation", "testing")])
+def test_lists_of_other_names_and_encodings(tmp_path, words, encoding):
+    """As Windows writes them; one name alone in a list is half of what it is known by."""
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *NAMES)
+    write_table(raw)
+    for word, names in zip(words, SPLITS.values(), strict=True):
+        text = "".join(f"{name}\n" for name in names)
+        (raw / f"{word}.txt").write_text(text, encoding=encoding)
+    images = read_all("auto", raw).images
+    assert dict(zip(images["image_id"], images["split"], strict=True)) == DIVIDED
+
+
+@pytest.mark.parametrize("named", ["images\\{}", "C:\\data\\{}", "https://example.org/x/{}"])
+@pytest.mark.parametrize("listed", ["my photo {}", "my photo {}.jpg", "images/my photo {}.jpg"])
+def test_lists_name_images_in_another_way_than_the_captions(tmp_path, named, listed):
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *(f"my photo {number}.jpg" for number in range(5)))
+    blank = "%20" if "https" in named else " "
+    names = [named.format(f"my{blank}photo{blank}{number}.jpg") for number in range(5)]
+    (raw / "captions.csv").write_text("image,caption\n" + "".join(f"{n},A dog.\n" for n in names))
+    for split, numbers in {"train": (0, 1), "val": (2,), "test": (3, 4)}.items():
+        (raw / f"{split}.txt").write_text("".join(f"{listed.format(n)}\n" for n in numbers))
+    images = read_all("auto", raw).images
+    assert images["split"].tolist() == ["train", "train", "val", "test", "test"]
+    assert images["image_id"].str[-5].tolist() == ["0", "1", "2", "3", "4"]
