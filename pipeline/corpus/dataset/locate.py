@@ -397,13 +397,14 @@ def _check_copies(folder: Folder, found: Mapping[str, str]) -> None:
     """
     taken = set(found.values())
     keys = {name: _key_of(name, path) for name, path in found.items()}
-    others: dict[tuple[bool, str], list[str]] = defaultdict(list)
     wanted = set(keys.values())
+    others: dict[tuple[bool, str], list[str]] = defaultdict(list)
     for place, files in folder.files.items():
         for file in files:
-            for key in ((True, file), (False, without_ending(file))):
-                if key in wanted and (path := joined(place, file)) not in taken:
-                    others[key].append(path)
+            for key in wanted.intersection(((True, file), (False, without_ending(file)))):
+                others[key].append(joined(place, file))
+    for key, paths in others.items():
+        others[key] = [path for path in paths if path not in taken]
     copies = {
         name: path for name, path in found.items() if _is_in_doubt(name, path, others[keys[name]])
     }

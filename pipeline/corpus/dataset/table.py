@@ -37,6 +37,8 @@ SEPARATORS = ("\t", "|", ";", ",")
 NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
 ID_COLUMNS = ("id", "key", "name", "uid")  # of images where files are called so, as in ImageCLEF
 LINES_LOOKED_AT = 100
+LOOKED_AT = 1 << 20  # characters
+SHORTEST_CUT = LOOKED_AT // 4  # of as many bytes, of which a character has up to four
 LONGEST_NAME = 30  # characters of a column's name in messages
 # Flickr8k.token.txt and results_20130124.token; Flickr8k-CN has the language between, and a blank.
 _TOKEN_LINE = re.compile(
@@ -126,8 +128,8 @@ def find_form(
     forms = [form for form in named if form is not None]
     if forms:
         return max(forms, key=lambda form: form.width)
-    whole = lines[:-1] if len(lines) > 1 else lines  # the last one may be cut
-    if all(_TOKEN_LINE.fullmatch(line.rstrip("\n")) for line in whole):
+    but_last = lines[:-1] or lines  # reading names a last line that is none
+    if all(_TOKEN_LINE.fullmatch(line.rstrip("\n")) for line in but_last):
         return Form(
             separator="",
             width=3,
@@ -137,6 +139,7 @@ def find_form(
             has_header=False,
             described="image#number TAB text",
         )
+    whole = but_last if len(text) >= SHORTEST_CUT else lines
     bare = [_bare_form(whole, separator, there) for separator in SEPARATORS]
     if all(_names_and_describes(line) for line in whole):
         spaced = Form(
@@ -160,7 +163,7 @@ def _names_and_describes(line: str) -> bool:
 
 def _first_lines(text: str) -> list[str]:
     """The first lines of a table that are not blank, its header first."""
-    lines = [line for line in _lines(text[: 1 << 20])[:LINES_LOOKED_AT] if line.strip()]
+    lines = [line for line in _lines(text[:LOOKED_AT])[:LINES_LOOKED_AT] if line.strip()]
     return lines[1:] if lines and _SEPARATOR_LINE.fullmatch(lines[0].strip()) else lines
 
 
@@ -445,7 +448,7 @@ def _unquoted_cells(text: str, form: Form) -> pd.DataFrame | None:
     if not form.separator or '"' in text:
         return None
     text = _with_line_ends(text)
-    lines = _lines(text[: 1 << 20])
+    lines = _lines(text[:LOOKED_AT])
     start = sum(map(len, lines[: _first_row(lines, form)]))
     below = text[start:].strip("\n")
     number = below.count("\n") + 1

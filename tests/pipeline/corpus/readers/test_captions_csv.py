@@ -313,6 +313,13 @@ def test_columns_in_any_order_without_a_header(raw, row):
     assert corpus.images["split"].tolist() == ["train", "val", "test"]
 
 
+def test_the_last_line_counts_among_few(raw):
+    """It is left out where the beginning of a long file may end in it."""
+    (raw / "mine.csv").write_text("a.jpg;A dog.;\nb.jpg;A cat.;\nc.jpg;A boat.;It is red.\n")
+    texts = read_all("auto", raw).captions["text"].tolist()
+    assert sorted(texts) == ["A boat.", "A cat.", "A dog.", "It is red."]
+
+
 def test_commas_of_captions_are_no_columns(raw):
     lines = ["a.jpg,A dog, grey", "b.jpg,A cat, white", "c.jpg,A boat, red"]
     (raw / "mine.csv").write_text("\n".join(lines))
