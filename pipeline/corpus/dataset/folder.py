@@ -198,3 +198,24 @@ def composed(name: str) -> str:
         The name; nearly all are as they were.
     """
     return unicodedata.normalize("NFC", name)
+
+
+def shared_parts(first: str, second: str) -> int:
+    """How many last folders two paths have in common.
+
+    Args:
+        first: a path of folders, with slashes.
+        second: another.
+
+    Returns:
+        0 where their last folders have different names.
+    """
+    number = 0
+    pairs = zip(
+        reversed(composed(first).split("/")), reversed(composed(second).split("/")), strict=False
+    )
+    for one, other in pairs:
+        if one != other or not one:
+            break
+        number += 1
+    return number

@@ -16,12 +16,18 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import unquote
 
+from pipeline.corpus.dataset.copies import (
+    IMAGE_FOLDERS,
+    check_copies,
+    files_of,
+    several_files,
+)
 from pipeline.corpus.dataset.folder import (
     Folder,
-    composed,
     depth,
     joined,
     list_folder,
+    shared_parts,
     with_slashes,
     without_ending,
 )
@@ -31,20 +37,6 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import VECTOR_FILES
 from pipeline.runtime.text import Problems, is_inside
 
-# Names that published datasets give the folder of their images; they only break ties.
-IMAGE_FOLDERS = (
-    "Images",
-    "images",
-    "flickr30k_images",
-    "flickr30k-images",
-    "Flicker8k_Dataset",
-    "Flickr8k_Dataset",
-    "imgs",
-)
-CHOOSE = (
-    "choose the folder of the images with corpus.images in params.yaml, "
-    "or move the other files away"
-)
 # MS-COCO's names of 2014, COCO_val2014_000000000042.jpg, whose images the downloads of 2017 have as
 # 000000000042.jpg, divided in another way among the folders.
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
@@ -110,7 +102,7 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
         root = _best_root(base, roots, most)
         if root in (*usual, ""):
             return Located(base / root)
-        _check_copies(folder, {name: joined(root, name) for name in names})
+        check_copies(folder, raw, {name: joined(root, name) for name in names})
         remark = f"images: {most:,} of {len(names):,} are in {base / root}"
         return Located(base / root, remarks=(remark,))
     if not found and chosen is None and not folder.photographs:
@@ -120,7 +112,7 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
     if not found:
         _raise_none_found(folder, raw, base, names)
     _check_one_to_one(base, found)
-    _check_copies(folder, found)
+    check_copies(folder, raw, found)
     first = next(name for name in names if name in found)
     remark = (
         f"images: {len(found):,} of {len(names):,} are found by the last part of their names: "
@@ -301,7 +293,7 @@ def _in_best_place(
     wanted = {key(file): name for file, name in files.items()}
     places: dict[tuple[int, int], list[str]] = defaultdict(list)
     for place, there in folder.files.items():
-        shared = _shared_parts(above, place)
+        shared = shared_parts(above, place)
         number = len(wanted.keys() & set(map(key, there))) if shared or alone or not above else 0
         if number:
             places[shared, number].append(place)
@@ -309,7 +301,7 @@ def _in_best_place(
         return {}
     best = places[max(places)]
     if len(best) > 1:
-        best = [place for place in best if place in IMAGE_FOLDERS]
+        best = [place for place in best if place in ("", *IMAGE_FOLDERS)]
     if len(best) != 1:
         return {}
     here: dict[str, list[str]] = defaultdict(list)
@@ -317,19 +309,6 @@ def _in_best_place(
         here[key(file)].append(file)
     unique = {kept: files[0] for kept, files in here.items() if len(files) == 1}
     return {name: joined(best[0], unique[kept]) for kept, name in wanted.items() if kept in unique}
-
-
-def _shared_parts(first: str, second: str) -> int:
-    """How many last folders two paths have in common."""
-    number = 0
-    pairs = zip(
-        reversed(composed(first).split("/")), reversed(composed(second).split("/")), strict=False
-    )
-    for one, other in pairs:
-        if one != other or not one:
-            break
-        number += 1
-    return number
 
 
 def _other_places(folder: Folder, found: Mapping[str, str]) -> dict[str, frozenset[str]]:
@@ -387,54 +366,6 @@ def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:
     problems.raise_if_any("name the folder of the images with corpus.images in params.yaml")
 
 
-def _check_copies(folder: Folder, found: Mapping[str, str]) -> None:
-    """Raise WorkbenchError where most images have other files of their names, which may be those
-    that are meant: an export that is smaller, or masks.
-
-    Args:
-        folder: the files below the folder that images are looked for in.
-        found: names in the annotations to paths inside it.
-    """
-    taken = set(found.values())
-    keys = {name: _key_of(name, path) for name, path in found.items()}
-    wanted = set(keys.values())
-    others: dict[tuple[bool, str], list[str]] = defaultdict(list)
-    for place, files in folder.files.items():
-        for file in files:
-            for key in wanted.intersection(((True, file), (False, without_ending(file)))):
-                others[key].append(joined(place, file))
-    for key, paths in others.items():
-        others[key] = [path for path in paths if path not in taken]
-    copies = {
-        name: path for name, path in found.items() if _is_in_doubt(name, path, others[keys[name]])
-    }
-    if 2 * len(copies) > len(found):
-        name, path = next(iter(copies.items()))
-        several = [path, *others[keys[name]]]
-        raise WorkbenchError(
-            f"{folder.root}: {len(copies):,} of {len(found):,} images have several files: {name!r} "
-            f"may be {listing(several, 3)}",
-            CHOOSE,
-        )
-
-
-def _key_of(name: str, path: str) -> tuple[bool, str]:
-    """What files of an image are called: whether exactly so, and the name; without its ending
-    where the annotations have none, or another."""
-    file = path.rpartition("/")[2]
-    is_exact = file == with_slashes(name).rpartition("/")[2]
-    return (True, file) if is_exact else (False, without_ending(file))
-
-
-def _is_in_doubt(name: str, path: str, others: Sequence[str]) -> bool:
-    """Whether other files fit an image's name as well as its own, by the folders of each."""
-    if path.rpartition("/")[0] in IMAGE_FOLDERS:
-        return False
-    above = with_slashes(name).rpartition("/")[0]
-    own = _shared_parts(above, path.rpartition("/")[0])
-    return any(_shared_parts(above, other.rpartition("/")[0]) >= own for other in others)
-
-
 def _without_files(folder: Folder, names: Sequence[str], vectors: Sequence[str]) -> Located:
     """Images of which there are features and no photographs: their names are their ids."""
     plain = {name: with_slashes(name) for name in names}
@@ -466,14 +397,9 @@ def _raise_none_found(folder: Folder, raw: Path, base: Path, names: Sequence[str
     """Say that no image is there, and where they lie if that is beside the folder; or that each may
     be several files."""
     for key in _KEYS:
-        file = key(with_slashes(names[0]).rpartition("/")[2])
-        places = [path for path in folder if key(path.rpartition("/")[2]) == file]
-        if len(places) > 1:
-            raise WorkbenchError(
-                f"{base}: images of the annotations have several files: {names[0]!r} may be "
-                f"{listing(places, 3)}",
-                CHOOSE,
-            )
+        several = files_of(folder, names, key)
+        if several:
+            raise several_files(folder, raw, several)
     hint = (
         "put the images there, or set raw to a folder that holds both annotations and images; for "
         "images without photographs put a file of their features there, such as .npz or .h5"

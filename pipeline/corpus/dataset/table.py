@@ -167,16 +167,22 @@ def _first_lines(text: str) -> list[str]:
     return lines[1:] if lines and _SEPARATOR_LINE.fullmatch(lines[0].strip()) else lines
 
 
-def columns_named(text: str) -> list[str]:
-    """The names of columns in the first line of a table; empty where it has one column alone.
+def columns_named(text: str, there: Set[str]) -> list[str]:
+    """The names of columns in the first line of a table.
 
     Args:
         text: the beginning of a file.
+        there: as in `find_form`.
+
+    Returns:
+        The names; empty where it has one column alone, or where a name is that of an image.
     """
     lines = _first_lines(text)[:1]
     headers = [line.strip().split(separator) for line in lines for separator in SEPARATORS]
     names = max(headers, key=len, default=[])
     short = [name.strip().strip('"') for name in names]
+    if any(_is_image(name) or is_among(name, there) for name in short):
+        return []
     short = [f"{name[:LONGEST_NAME]}..." if name[LONGEST_NAME:] else name for name in short]
     return short if len(short) > 1 else []
 
@@ -286,13 +292,13 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
         are_words = all("\t" not in text and _has_letter(text) for _, _, text in pairs)
         are_there = _are_there([[image] for image, _, _ in pairs], 0, there)
         if separator != "\t" or not are_words or not are_there:
-            return _bare_columns(rows, separator)
+            return _bare_columns(rows, separator, there)
     texts = [text.strip() for _, _, text in pairs]
     if not all(texts) or 2 * sum(map(_may_be_caption, texts)) <= len(texts):
         return None
     columns = _columns_of(rows, lines, separator)
     if columns:
-        return _bare_columns(columns, separator)
+        return _bare_columns(columns, separator, there)
     described = f"image{separator}caption, without a header".replace("\t", " TAB ")
     return Form(
         separator=separator,
@@ -334,14 +340,14 @@ def _columns_of(
     return []
 
 
-def _bare_columns(rows: Sequence[Sequence[str]], separator: str) -> Form | None:
+def _bare_columns(rows: Sequence[Sequence[str]], separator: str, there: Set[str]) -> Form | None:
     """The form of rows without a header: what a column is its first cells say. None where rows have
     different widths, or where no column has images, or none captions."""
     width = len(rows[0])
     if any(len(row) != width for row in rows):
         return None
     columns = [[row[place].strip() for row in rows] for place in range(width)]
-    image = next((place for place in range(width) if all(map(_is_image, columns[place]))), None)
+    image = _place_of_images(columns, there)
     if image is None:
         return None
     others = [place for place in range(width) if place != image]
@@ -361,6 +367,8 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str) -> Form | None:
         for place in texts
         if sum(" " in cell for cell in filled[place]) * 2 > len(filled[place])
     ]
+    if not captions and not all(map(_is_image, columns[image])):
+        return None  # of names without endings the rest may be anything, such as codes
     longest = max(texts, key=lambda place: sum(map(len, columns[place])))
     names = (f"column {place + 1}" for place in range(width))
     return Form(
@@ -374,6 +382,21 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str) -> Form | None:
         described=f"image and {width - 1} other columns, without a header",
         names=tuple("image" if place == image else name for place, name in enumerate(names)),
     )
+
+
+def _place_of_images(columns: Sequence[Sequence[str]], there: Set[str]) -> int | None:
+    """The first column of names of images; where none has their endings, the one of files that are
+    there, and of several the one with the most."""
+    for place, cells in enumerate(columns):
+        if all(map(_is_image, cells)):
+            return place
+    numbers = {
+        place: len(set(cells))
+        for place, cells in enumerate(columns)
+        if not any(map(split_named, cells)) and _are_there([[cell] for cell in cells], 0, there)
+    }
+    most = [place for place, number in numbers.items() if number == max(numbers.values())]
+    return most[0] if len(most) == 1 else None
 
 
 def _has_letter(text: str) -> bool:

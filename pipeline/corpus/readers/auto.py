@@ -145,7 +145,8 @@ def _problem_of(folder: Folder, relative: str) -> WorkbenchError | None:
             text = read_text(path)
         except WorkbenchError as error:
             return error
-        names = columns_named(text) if path.suffix.lower() in TABLES else []
+        is_table = path.suffix.lower() in TABLES
+        names = columns_named(text, folder.stems) if is_table else []
         if names:
             return _unnamed(path, relative, "captions_csv", "columns", names)
         names = _texts_named(folder, relative) if path.suffix.lower() in RECORDS else []

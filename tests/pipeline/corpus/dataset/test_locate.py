@@ -1,5 +1,7 @@
 """Images are found by the names that annotations give, wherever their folder is."""
 
+import shutil
+
 import pytest
 from commands import refusal
 from reader_cases import save_images
@@ -198,6 +200,25 @@ def test_images_that_may_be_other_files_of_their_names(tmp_path, others, names):
     assert found == SHARDS
     found, _ = located(tmp_path, *wanted, chosen=folder)
     assert found == [others.format(number) for number in range(6)]
+
+
+def test_the_ways_out_where_images_have_several_files(tmp_path):
+    save_images(tmp_path, *(f"{place}/{n}.jpg" for place in ("a", "b/c") for n in range(4)))
+    names = [f"{number}.png" for number in range(4)]
+    said = refusal(located, tmp_path, *names)
+    assert (
+        "4 images of the annotations have several files: '0.png' may be a/0.jpg, b/c/0.jpg" in said
+    )
+    assert said.endswith("choose with corpus.images in params.yaml: a, b")
+    save_images(tmp_path, "d/0.jpg", "d/1.jpg", "d/2.jpg", "e/3.jpg")
+    shutil.rmtree(tmp_path / "b")
+    said = refusal(located, tmp_path, *names)
+    assert said.endswith(
+        "if those in a are meant, set corpus.images: a in params.yaml, else move a away"
+    )
+    assert located(tmp_path, *names, chosen="a")[0] == [f"a/{number}.jpg" for number in range(4)]
+    shutil.rmtree(tmp_path / "a")
+    assert located(tmp_path, *names)[0] == ["d/0.jpg", "d/1.jpg", "d/2.jpg", "e/3.jpg"]
 
 
 def test_a_name_with_its_ending_is_that_file(tmp_path):

@@ -313,6 +313,27 @@ def test_columns_in_any_order_without_a_header(raw, row):
     assert corpus.images["split"].tolist() == ["train", "val", "test"]
 
 
+@pytest.mark.parametrize("row", ["{n},{image},A dog {n}.", "train|{n}|{image}|A dog {n}."])
+def test_names_without_endings_in_any_column(raw, row):
+    """What is called as the files there is the image; a number only if nothing else is."""
+    save_images(raw, "0.jpg", "1.jpg", "2.jpg")
+    lines = (row.format(n=place % 2, image=name) for place, name in enumerate("abc"))
+    (raw / "mine.csv").write_text("".join(f"{line}\n" for line in lines))
+    corpus = read_all("auto", raw)
+    assert corpus.captions.set_index("image_id")["text"].to_dict() == {
+        "Images/a.jpg": "A dog 0.",
+        "Images/b.jpg": "A dog 1.",
+        "Images/c.jpg": "A dog 0.",
+    }
+
+
+def test_a_first_line_with_an_image_names_no_columns(raw):
+    (raw / "scores.csv").write_text("a.jpg,0.5\nb.jpg,0.25\n")
+    said = refusal(read_all, "auto", raw)
+    assert "no captions that a reader knows, among 4 images and scores.csv" in said
+    assert "first line: image,caption" in said
+
+
 def test_the_last_line_counts_among_few(raw):
     """It is left out where the beginning of a long file may end in it."""
     (raw / "mine.csv").write_text("a.jpg;A dog.;\nb.jpg;A cat.;\nc.jpg;A boat.;It is red.\n")
