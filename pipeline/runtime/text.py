@@ -117,7 +117,7 @@ def read_text(path: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise WorkbenchError(
             f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x})",
-            "convert the file, for example with iconv -f latin1 -t utf-8",
+            "convert the file, for example with iconv -f cp1252 -t utf-8",
         ) from None
 
 

@@ -449,6 +449,11 @@ def read_captions(
     form = find_form(text, columns, there)
     if form is None:
         first = text.lstrip("\n\r ").partition("\n")[0].strip()
+        if first[:1] in ("{", "["):
+            ending = "jsonl" if text.count("\n{") else "json"
+            raise WorkbenchError(
+                f"{path}: JSON, and no table", f"rename it to {path.stem}.{ending}"
+            )
         raise WorkbenchError(
             f"{path}, line 1: {first[:60]!r}: neither the names of columns, of which one is an "
             f"image ({listing(columns.images, 4)}) and one a caption "

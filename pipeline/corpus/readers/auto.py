@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.corpus.dataset import READERS
-from pipeline.corpus.dataset.cells import is_plain
+from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, first_records, quality
 from pipeline.corpus.dataset.source import Options, Source, list_raw
@@ -167,9 +167,9 @@ def _unnamed(
 
 
 def _texts_named(folder: Folder, relative: str) -> list[str]:
-    """The fields of a file's records that are texts, or lists of texts."""
+    """The fields of a file's records that are texts, or lists of texts; ids are none."""
     record = first_records(folder, relative).get("", {})
-    return [name for name, value in record.items() if is_plain(value)]
+    return [name for name, value in record.items() if is_plain(value) and name not in ROW_NUMBERS]
 
 
 def ranked_candidates(folder: Folder) -> list[Candidate]:

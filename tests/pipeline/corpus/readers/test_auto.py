@@ -3,6 +3,7 @@
 import gzip
 import json
 import pickle
+import subprocess
 
 import pandas as pd
 import pytest
@@ -179,3 +180,37 @@ def test_addresses_and_names_of_columns_as_people_write_them(raw):
     (raw / "My Data.CSV").write_text("\n".join(["Image URL,Some Number,Alt-Text", *lines]))
     corpus = read_all("auto", raw)
     assert sorted(corpus.images["image_id"]) == [f"images/{name}" for name in NAMES]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps({name: ["A dog."] for name in NAMES}),
+        json.dumps([{"image": name, "caption": "A dog."} for name in NAMES], indent=1),
+        "".join(json.dumps({"image": name, "caption": "A dog."}) + "\n" for name in NAMES),
+    ],
+)
+def test_json_that_is_called_a_text_is_renamed(raw, content):
+    path = raw / "captions.txt"
+    path.write_text(content)
+    said = refusal(read_all, "auto", raw)
+    assert "captions.txt: JSON, and no table" in said
+    path.rename(path.with_name(said.split("rename it to ")[1]))
+    assert read_all("auto", raw).captions["text"].tolist() == ["A dog."] * 3
+
+
+def test_the_command_that_converts_a_text_of_windows(raw):
+    path = raw / "mine.csv"
+    lines = "".join(f"{name},\u201ccaf\u00e9\u201d\n" for name in NAMES)
+    path.write_bytes(f"image,caption\n{lines}".encode("cp1252"))
+    command = refusal(read_all, "auto", raw).split("for example with ")[1].split()
+    done = subprocess.run([*command, path], check=True, capture_output=True)
+    path.write_bytes(done.stdout)
+    assert read_all("auto", raw).captions["text"].tolist() == ["\u201ccaf\u00e9\u201d"] * 3
+
+
+def test_a_record_without_captions_is_not_told_to_take_its_id(raw):
+    talks = [{"id": name, "image": name, "conversations": []} for name in NAMES]
+    (raw / "mine.json").write_text(json.dumps(talks))
+    said = refusal(read_all, "auto", raw)
+    assert "no captions that a reader knows, among 3 images and mine.json" in said
