@@ -38,7 +38,7 @@ from pipeline.corpus.dataset.shards import (
     require_splits,
 )
 from pipeline.corpus.dataset.source import Options, Source
-from pipeline.corpus.dataset.splits import RESTVAL, split_named
+from pipeline.corpus.dataset.splits import RESTVAL, split_named, split_or_rest
 from pipeline.corpus.params import CorpusConfig
 from pipeline.features.arrays.nested import python_values
 from pipeline.features.arrays.parquet import is_list, is_text
@@ -374,7 +374,6 @@ class RowImages:
         self.digests: dict[str, bytes] = {}  # of the first image of every name
         self.claims: Counter[str] = Counter()  # how many images would have an id
         self.dropped = 0
-        self.unknown: Counter[str] = Counter()
 
     def add(self, shard: Shard, number: int, row: Row, gathered: Gathered) -> None:
         """Add a row: write its image unless it is there, and note its captions.
@@ -386,19 +385,20 @@ class RowImages:
             gathered: where the image goes, and image and captions are noted.
         """
         split = shard.split
+        word = (row.split or "").strip()
         if self.split is not None:
-            value = (row.split or "").strip()
-            is_rest = value.lower() == RESTVAL
-            if is_rest and self.restval == "drop":
+            split = split_or_rest(word, self.restval)
+            if split is None and word.lower() == RESTVAL:
                 self.dropped += 1
                 return
-            split = "train" if is_rest else split_named(value)
-            if split is None:
-                self.unknown[value] += 1
         digest = hashlib.sha256(row.data).digest() if row.data is not None else b""
         name = _name(shard, number, row, digest=digest)
         name = name if split is None else f"{split}/{name}"
         image_id = self._identify(name, digest, gathered)
+        if self.split is not None:
+            images = gathered.words.setdefault(word, set())
+            if split is None:
+                images.add(image_id)
         if image_id not in gathered.images:
             if row.data is None and row.name:
                 gathered.paths[image_id] = row.name
@@ -441,9 +441,6 @@ class RowImages:
         lines = [f"splits: column {self.split!r}, not the names of the files"]
         if self.dropped:
             lines.append(f"left out: {counted(self.dropped, 'row')} of split {RESTVAL}")
-        if self.unknown:
-            values = listing(f"{count:,} {value!r}" for value, count in self.unknown.items())
-            lines.append(f"column {self.split!r}, rows whose value is no split: {values}")
         return lines
 
 

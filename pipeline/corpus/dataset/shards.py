@@ -25,6 +25,7 @@ from pipeline.corpus.dataset.locate import is_among, locate_images
 from pipeline.corpus.dataset.recognise import Found
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.corpus.dataset.splits import (
+    check_other_splits,
     in_one_split,
     joined_groups,
     settled_splits,
@@ -183,7 +184,8 @@ class Gathered:
     folder: the images' bytes, on disk. images: the split of every image. faults: why an image
     cannot be used. captions: in their order. paths: of images without bytes, the files that the
     shards name. renamed: images that get another id because others have their name. others: members
-    that were not read, by ending. remarks: lines for the user.
+    that were not read, by ending. words: for splits, as rows have them; of those that mean none the
+    images. remarks: lines for the user.
     """
 
     folder: ExtractedImages
@@ -193,6 +195,7 @@ class Gathered:
     paths: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     others: Counter[str] = field(default_factory=Counter)
+    words: dict[str, set[str]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
     def add_image(
@@ -310,6 +313,8 @@ def read_shards(
             f"{counted(len(gathered.images), 'image')}{others}",
             "name the ending, key or column of the captions with corpus.caption_field",
         )
+    words = {word: len(own) for word, own in gathered.words.items()}
+    other_splits = check_other_splits(words, listing((shard.name for shard in shards), 3))
     gathered.rename()
     gathered.bring_files(raw, options)
     if kinds:
@@ -330,7 +335,7 @@ def read_shards(
         root=folder.root,
         images=images,
         captions=caption_table([one for one in gathered.captions if one.image_id in splits]),
-        remarks=(*gathered.remarks, *equal, *drawn),
+        remarks=(*gathered.remarks, *other_splits, *equal, *drawn),
     )
 
 

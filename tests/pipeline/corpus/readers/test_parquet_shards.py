@@ -297,8 +297,16 @@ def test_values_of_the_column_that_are_no_split_are_counted(tmp_path, capsys):
     raw = shard_of(tmp_path / "raw", "0", rows, SPLIT_TYPES | {"split": pa.string()})
     assert len(read_all("parquet_shards", raw).images) == 3
     said = capsys.readouterr().err
-    assert "column 'split', rows whose value is no split: 1 'extra', 1 ''" in said
+    assert "images of splits that are none of train, val and test: 1 of 'extra'" in said
     assert "left out: 2 images in no split (3.jpg, 4.jpg)" in said
+
+
+def test_a_split_miswritten_is_no_further_split(tmp_path):
+    """As of tables and JSON: without it the test split would be drawn from the others."""
+    rows = split_rows("split", ["train", "val", "tset", "tset"])
+    raw = shard_of(tmp_path / "raw", "0", rows, SPLIT_TYPES | {"split": pa.string()})
+    said = refusal(raw)
+    assert "0: splits that are none of train, val, test and their like (1): 'tset'" in said
 
 
 def test_a_shard_without_the_column_that_others_have_is_refused(tmp_path):
