@@ -11,7 +11,7 @@ from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, first_records, quality
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path, without_split
-from pipeline.corpus.dataset.table import columns_named
+from pipeline.corpus.dataset.table_form import columns_named
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import explain
 from pipeline.runtime.text import read_text

@@ -1,6 +1,6 @@
 """Tables of captions: Flickr8k.token.txt, Kaggle's captions.txt and results.csv, anybody's own.
 
-One file, or one for each split. What a table may look like is in pipeline/corpus/dataset/table.py.
+One file, or one for each split. What a table may look like says dataset/table_form.py.
 """
 
 from collections import Counter
@@ -29,13 +29,8 @@ from pipeline.corpus.dataset.splits import (
     split_named,
     split_or_rest,
 )
-from pipeline.corpus.dataset.table import (
-    Columns,
-    columns_passed_over,
-    find_form,
-    first_images,
-    read_captions,
-)
+from pipeline.corpus.dataset.table import first_images, read_captions
+from pipeline.corpus.dataset.table_form import Columns, columns_passed_over, find_form
 from pipeline.runtime.errors import listing
 from pipeline.runtime.text import Problems
 

@@ -24,7 +24,8 @@ from pipeline.corpus.dataset.recognise import Found, annotation_files, first_rec
 from pipeline.corpus.dataset.rows import is_caption
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path
-from pipeline.corpus.dataset.table import columns_passed_over, first_images, read_captions
+from pipeline.corpus.dataset.table import first_images, read_captions
+from pipeline.corpus.dataset.table_form import columns_passed_over
 from pipeline.corpus.readers.captions_csv import splits_in_column, with_caption_ids
 from pipeline.features.arrays.nested import python_values
 from pipeline.features.arrays.parquet_rows import read_batches, read_schema

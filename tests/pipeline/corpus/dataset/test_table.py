@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.corpus.dataset.cells import passed_over
-from pipeline.corpus.dataset.table import columns_passed_over, first_images, read_captions
+from pipeline.corpus.dataset.table import first_images, read_captions
+from pipeline.corpus.dataset.table_form import columns_passed_over
 from pipeline.runtime.errors import WorkbenchError
 
 WORDS = st.text(st.sampled_from("abc äñ,;|\t\"'#0\n[é"), min_size=1, max_size=12)

@@ -1,0 +1,419 @@
+"""What a table of captions is like: its separator, and which columns are the image, the captions
+and the split.
+
+Its first line names the columns (cells.py), or the lines themselves are of a known form:
+`name.jpg#0<TAB>text`, as Flickr8k and Flickr30k were published, an image's file and a caption, or
+columns of which the cells say what they are.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+
+from pipeline.corpus.dataset.cells import (
+    CAPTION_COLUMNS,
+    IMAGE_COLUMNS,
+    SPLIT_COLUMNS,
+    caption_columns,
+    first_of,
+    plain_name,
+)
+from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
+from pipeline.corpus.dataset.locate import is_among
+from pipeline.corpus.dataset.splits import split_named
+
+SEPARATORS = ("\t", "|", ";", ",")
+NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
+ID_COLUMNS = ("id", "key", "name", "uid")  # of images where files are called so, as in ImageCLEF
+LINES_LOOKED_AT = 100
+LOOKED_AT = 1 << 20  # characters
+SHORTEST_CUT = LOOKED_AT // 4  # of as many bytes, of which a character has up to four
+LONGEST_NAME = 30  # characters of a column's name in messages
+# Flickr8k.token.txt and results_20130124.token; Flickr8k-CN has the language between, and a blank.
+_TOKEN_LINE = re.compile(
+    r"(?P<image>[^\t\r\n]+?)#(?:[A-Za-z]+#)?(?P<number>\d{1,9})[\t ](?P<text>.*)"
+)
+# "1.jpg A dog runs." and "1.jpg: A dog runs.": the text has a letter, and is no other image.
+_ENDING = "|".join(map(re.escape, IMAGE_ENDINGS))
+_IMAGE_AND_TEXT = re.compile(
+    rf"(?P<image>[^\t\r\n]+?(?:{_ENDING}))(?: *: *| +)(?P<text>.*[^\W\d_].*)", re.IGNORECASE
+)
+_IMAGE = re.compile(rf"\S+(?:{_ENDING})", re.IGNORECASE)
+_IMAGE_OR_CAPTION = re.compile(rf"\S+(?:{_ENDING})(?:#\d+)?", re.IGNORECASE)
+NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
+_QUOTED_FIELDS = re.compile(r'("(?:[^"]|"")*"|[^",]+)(?: *, *"(?:[^"]|"")*")+')
+SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the lines of a table are read.
+
+    separator: between two fields; empty where `line` matches a line and its groups are the fields.
+    width: number of fields. image, split, number: the places of these columns, None for one that is
+    not there. captions: the places of the columns of captions. has_header: whether the first line
+    names the columns. described: the form in words, for messages. names: of the columns, "" for one
+    without.
+    """
+
+    separator: str
+    width: int
+    image: int
+    captions: tuple[int, ...]
+    split: int | None = None
+    number: int | None = None
+    has_header: bool = True
+    described: str = ""
+    names: tuple[str, ...] = ()
+    line: re.Pattern[str] = _TOKEN_LINE
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What columns of images and of captions are called, the best first."""
+
+    images: tuple[str, ...] = IMAGE_COLUMNS
+    captions: tuple[str, ...] = CAPTION_COLUMNS
+
+    @classmethod
+    def chosen(cls, image: str | None, caption: str | None) -> "Columns":
+        """Names that somebody has chosen, else the usual ones.
+
+        Args:
+            image: corpus.image_field; None for the usual ones.
+            caption: corpus.caption_field, likewise.
+
+        Returns:
+            The names.
+        """
+        return cls(
+            images=IMAGE_COLUMNS if image is None else (plain_name(image),),
+            captions=CAPTION_COLUMNS if caption is None else (plain_name(caption),),
+        )
+
+
+USUAL = Columns()
+
+
+def find_form(text: str, columns: Columns = USUAL, there: Set[str] = frozenset()) -> Form | None:
+    """How a table is to be read, from its beginning.
+
+    Args:
+        text: the first lines of a file, or all of it.
+        columns: what the first line calls images and captions.
+        there: the names of files without endings (`Folder.stems`): what is called so is an image,
+            whether or not it has an ending.
+
+    Returns:
+        The form; None where it is no table of captions.
+    """
+    lines = _first_lines(text)
+    if not lines:
+        return None
+    named = [_named_form(lines, separator, columns, there) for separator in SEPARATORS]
+    forms = [form for form in named if form is not None]
+    if forms:
+        return max(forms, key=lambda form: form.width)
+    but_last = lines[:-1] or lines  # reading names a last line that is none
+    if all(_TOKEN_LINE.fullmatch(line.rstrip("\n")) for line in but_last):
+        return Form(
+            separator="",
+            width=3,
+            image=0,
+            captions=(2,),
+            number=1,
+            has_header=False,
+            described="image#number TAB text",
+        )
+    whole = but_last if len(text) >= SHORTEST_CUT else lines
+    bare = [_bare_form(whole, separator, there) for separator in SEPARATORS]
+    if all(_names_and_describes(line) for line in whole):
+        spaced = Form(
+            separator="",
+            width=2,
+            image=0,
+            captions=(1,),
+            has_header=False,
+            described="image, a blank or a colon, caption",
+            line=_IMAGE_AND_TEXT,
+        )
+        bare.append(spaced)
+    return next((form for form in bare if form is not None), None)
+
+
+def _names_and_describes(line: str) -> bool:
+    """Whether a line is an image's file and a text, with a blank or a colon between."""
+    match = _IMAGE_AND_TEXT.fullmatch(line.rstrip("\n"))
+    return match is not None and not _IMAGE.fullmatch(match["text"].strip())
+
+
+def _first_lines(text: str) -> list[str]:
+    """The first lines of a table that are not blank, its header first."""
+    lines = [line for line in table_lines(text[:LOOKED_AT])[:LINES_LOOKED_AT] if line.strip()]
+    return lines[1:] if lines and SEPARATOR_LINE.fullmatch(lines[0].strip()) else lines
+
+
+def columns_named(text: str, there: Set[str]) -> list[str]:
+    """The names of columns in the first line of a table.
+
+    Args:
+        text: the beginning of a file.
+        there: as in `find_form`.
+
+    Returns:
+        The names; empty where it has one column alone, or where a name is that of an image.
+    """
+    lines = _first_lines(text)[:1]
+    headers = [line.strip().split(separator) for line in lines for separator in SEPARATORS]
+    names = max(headers, key=len, default=[])
+    short = [name.strip().strip('"') for name in names]
+    if any(_is_image(name) or is_among(name, there) for name in short):
+        return []
+    short = [f"{name[:LONGEST_NAME]}..." if name[LONGEST_NAME:] else name for name in short]
+    return short if len(short) > 1 else []
+
+
+def _named_form(
+    lines: Sequence[str], separator: str, columns: Columns, there: Set[str]
+) -> Form | None:
+    """The form of a table whose first line names an image and a caption."""
+    header = lines[0]
+    names = [plain_name(name) for name in header.split(separator)]
+    image = _place_of(names, columns.images)
+    if image is None and columns.images == IMAGE_COLUMNS:
+        ids = [place for place, name in enumerate(names) if name in ID_COLUMNS]
+        rows = [line.rstrip("\n").split(separator) for line in lines[1:]]
+        image = next((place for place in ids if _are_there(rows, place, there)), None)
+    captions = caption_columns(tuple(names), columns.captions)
+    if image is None or not captions:
+        return None
+    split = _place_of(names, SPLIT_COLUMNS)
+    if split is None:
+        split = _place_of_splits(lines[1:], separator, len(names))
+    return Form(
+        separator=separator,
+        width=len(names),
+        image=image,
+        captions=tuple(place for place, name in enumerate(names) if name in captions[0]),
+        split=split,
+        number=_place_of(names, NUMBER_COLUMNS),
+        described=repr(header.strip()[:80]),
+        names=tuple(names),
+    )
+
+
+def _place_of_splits(lines: Sequence[str], separator: str, width: int) -> int | None:
+    """The place of a column of another name whose first cells are different words for splits."""
+    whole = [row for row in _split_lines(lines, separator) if len(row) == width]
+    for place in range(width):
+        splits = {split_named(row[place]) for row in whole}
+        if len(splits) > 1 and None not in splits:
+            return place
+    return None
+
+
+def _split_lines(lines: Sequence[str], separator: str) -> list[list[str]]:
+    """The fields of lines, each a row of its own; a quote that is not closed in it is a letter."""
+    rows: list[list[str]] = []
+    for line in lines:
+        if line.count('"') % 2 == 0:
+            rows += csv.reader([line], delimiter=separator, skipinitialspace=True)
+        else:
+            rows.append(line.rstrip("\n").split(separator))
+    return rows
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    """The fields of a line with the blanks before them."""
+    return next(csv.reader([line.rstrip("\n")], delimiter=separator))
+
+
+def _is_whole(cell: str) -> bool:
+    """Whether a cell stands alone, and is not what follows a comma of a text: some words without a
+    blank before them, a number, a split, or nothing."""
+    is_value = not cell or NUMBER.fullmatch(cell) or split_named(cell)
+    return not cell.startswith(" ") and (bool(is_value) or " " in cell.strip())
+
+
+def _are_there(rows: Sequence[Sequence[str]], place: int, there: Set[str]) -> bool:
+    """Whether a column of the first rows has nothing but names of images that are there."""
+    cells = [row[place].strip().strip('"') if place < len(row) else "" for row in rows]
+    return cells != [] and all(cell and is_among(cell, there) for cell in cells)
+
+
+def columns_passed_over(
+    text: str, columns: Columns = USUAL, there: Set[str] = frozenset()
+) -> list[str]:
+    """The columns of a table that are not read.
+
+    Args:
+        text: the beginning of a file.
+        columns: what the first line calls images and captions.
+        there: as in `find_form`.
+
+    Returns:
+        Their names; empty for what is no table.
+    """
+    form = find_form(text, columns, there)
+    if form is None:
+        return []
+    read = {form.image, form.split, form.number, *form.captions}
+    return [name for place, name in enumerate(form.names) if place not in read]
+
+
+def _place_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:
+    """The place of the first of some columns that is there."""
+    name = first_of(names, wanted)
+    return None if name is None else names.index(name)
+
+
+def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | None:
+    """The form of lines without a header: an image's file, a separator, a caption; or an image that
+    is there by its name without the ending, a tab, and words; or rows with a column of images."""
+    pairs = [line.partition(separator) for line in lines]
+    if not all(found for _, found, _ in pairs):
+        return None
+    rows = _split_lines(lines, separator)
+    if not all(_is_image(row[0]) for row in rows):
+        are_words = all("\t" not in text and _has_letter(text) for _, _, text in pairs)
+        are_there = _are_there([[image] for image, _, _ in pairs], 0, there)
+        if separator != "\t" or not are_words or not are_there:
+            return _bare_columns(rows, separator, there)
+    texts = [text.strip() for _, _, text in pairs]
+    if not all(texts) or 2 * sum(map(_may_be_caption, texts)) <= len(texts):
+        return None
+    columns = _columns_of(rows, lines, separator)
+    if columns:
+        return _bare_columns(columns, separator, there)
+    described = f"image{separator}caption, without a header".replace("\t", " TAB ")
+    return Form(
+        separator=separator,
+        width=2,
+        image=0,
+        captions=(1,),
+        has_header=False,
+        described=described,
+    )
+
+
+def _is_image(cell: str) -> bool:
+    """Whether a cell is the name of an image's file."""
+    return cell.strip().lower().endswith(IMAGE_ENDINGS)
+
+
+def _columns_of(
+    rows: Sequence[Sequence[str]], lines: Sequence[str], separator: str
+) -> Sequence[Sequence[str]]:
+    """The fields of lines that begin with an image and have more than a caption; empty where they
+    have not, or where a caption that has the separator may be all that looks so.
+
+    Args:
+        rows: the fields as the separator divides them.
+        lines: the same lines whole.
+        separator: between two fields.
+    """
+    fewest = min(map(len, rows))
+    if fewest < 3:
+        return []
+    if max(map(len, rows)) == fewest:
+        are_quoted = all(_QUOTED_FIELDS.fullmatch(line.strip()) for line in lines)
+        are_cells = all(_is_whole(cell) for line in lines for cell in _cells(line, separator)[1:])
+        has_splits = all(split_named(row[-1]) for row in rows)
+        if separator != "," or are_quoted or are_cells or has_splits:
+            return rows
+    if all(split_named(row[1]) or NUMBER.fullmatch(row[1]) for row in rows):
+        return [[*row[:2], separator.join(row[2:])] for row in rows]
+    return []
+
+
+def _bare_columns(rows: Sequence[Sequence[str]], separator: str, there: Set[str]) -> Form | None:
+    """The form of rows without a header: what a column is its first cells say. None where rows have
+    different widths, or where no column has images, or none captions."""
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        return None
+    columns = [[row[place].strip() for row in rows] for place in range(width)]
+    image = _place_of_images(columns, there)
+    if image is None:
+        return None
+    others = [place for place in range(width) if place != image]
+    splits = [place for place in others if all(map(split_named, columns[place]))]
+    numbers = [place for place in others if all(map(NUMBER.fullmatch, columns[place]))]
+    filled = {place: [*filter(None, columns[place])] for place in others}
+    texts = [
+        place
+        for place, cells in filled.items()
+        if place not in splits and sum(map(_may_be_caption, cells)) * 2 > len(cells)
+    ]
+    if not texts:
+        return None
+    # words without blanks may be anything, such as names of people: then the longest is the caption
+    captions = [
+        place
+        for place in texts
+        if sum(" " in cell for cell in filled[place]) * 2 > len(filled[place])
+    ]
+    if not captions and not all(map(_is_image, columns[image])):
+        return None  # of names without endings the rest may be anything, such as codes
+    longest = max(texts, key=lambda place: sum(map(len, columns[place])))
+    names = (f"column {place + 1}" for place in range(width))
+    return Form(
+        separator=separator,
+        width=width,
+        image=image,
+        captions=tuple(captions or [longest]),
+        split=next(iter(splits), None),
+        number=next((place for place in numbers if place > image), None),
+        has_header=False,
+        described=f"image and {width - 1} other columns, without a header",
+        names=tuple("image" if place == image else name for place, name in enumerate(names)),
+    )
+
+
+def _place_of_images(columns: Sequence[Sequence[str]], there: Set[str]) -> int | None:
+    """The first column of names of images; where none has their endings, the one of files that are
+    there, and of several the one with the most."""
+    for place, cells in enumerate(columns):
+        if all(map(_is_image, cells)):
+            return place
+    numbers = {
+        place: len(set(cells))
+        for place, cells in enumerate(columns)
+        if not any(map(split_named, cells)) and _are_there([[cell] for cell in cells], 0, there)
+    }
+    most = [place for place, number in numbers.items() if number == max(numbers.values())]
+    return most[0] if len(most) == 1 else None
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def _may_be_caption(cell: str) -> bool:
+    """Whether a cell has letters, and is no name of an image or of a caption (`1.jpg#2`), and no
+    address."""
+    is_name = _IMAGE_OR_CAPTION.fullmatch(cell) is not None
+    return _has_letter(cell) and not is_name and not cell.startswith(("http://", "https://"))
+
+
+def table_lines(text: str) -> list[str]:
+    """The lines of a text.
+
+    Args:
+        text: of any system.
+
+    Returns:
+        Its lines with `\\n` at their ends.
+    """
+    return io.StringIO(with_line_ends(text)).readlines()
+
+
+def with_line_ends(text: str) -> str:
+    """A text with `\\n` at the ends of its lines.
+
+    Args:
+        text: of any system.
+    """
+    return text.replace("\r\n", "\n").replace("\r", "\n")
