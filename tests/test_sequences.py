@@ -41,6 +41,12 @@ def test_the_seed_and_its_number_decide_a_sequence():
     assert len({name for steps in first for name, _ in steps}) > 5
 
 
+def cut_behind_a_letter_of_a_digest_s_name(text):
+    """dvc.lock that ends in `hash: m`, of an output of the first stage."""
+    outputs = text.index("outs:")
+    return text[: text.index("hash: md5", outputs) + len("hash: m")] + "\n"
+
+
 @pytest.fixture(scope="module")
 def clones(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sequences")
@@ -96,22 +102,25 @@ def test_a_command_that_hangs_says_where(machine, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "damage", "told"),
     [
-        (".dvc/tmp/rwlock", '{"/a": {"read', "Unable to read RWLock-file"),
-        ("dvc.lock", "stages: {a: [1", "dvc.lock' is invalid"),
-        ("dvc.lock", "schema: '2.0'\nstages:\n  a", "dvc.lock' validation failed"),
+        (".dvc/tmp/rwlock", lambda text: '{"/a": {"read', "Unable to read RWLock-file"),
+        ("dvc.lock", lambda text: "stages: {a: [1", "dvc.lock' is invalid"),
+        ("dvc.lock", lambda text: "schema: '2.0'\nstages:\n  a", "dvc.lock' validation failed"),
+        ("dvc.lock", cut_behind_a_letter_of_a_digest_s_name, "failed to reproduce 'check_params':"),
     ],
 )
-def test_the_documented_ways_out_of_damaged_files_of_dvc_work(machine, name, content, said):
-    (machine.bench.folder / name).write_text(content)
+def test_the_documented_ways_out_of_damaged_files_of_dvc_work(machine, name, damage, told):
+    path = machine.bench.folder / name
+    path.write_text(damage(path.read_text() if path.is_file() else ""))
     machine.step("repro")
     done = machine.bench.run("dvc", "repro", LAST)
     machine.judge(done)
-    assert said in done.said
+    assert told in done.said
     assert not done.fault
-    assert machine.steps[-1] == " ".join(WAYS_OUT[said])
-    assert said in (ROOT / "docs/troubleshooting.md").read_text()
+    ways = [way for said, way in WAYS_OUT.items() if re.search(said, done.said, re.MULTILINE)]
+    assert [machine.steps[-1]] == [" ".join(way) for way in ways]
+    assert told.replace("check_params", "STAGE") in (ROOT / "docs/troubleshooting.md").read_text()
     assert machine.last() == "equal"
 
 
