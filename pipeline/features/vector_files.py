@@ -54,7 +54,8 @@ OF_CAPTIONS = (
 )
 FOLDERS = (
     "read are VSE++'s folder with train_ims.npy, dev_ims.npy and test_ims.npy, clip-retrieval's "
-    "with img_emb, text_emb and metadata, and for images a folder with X.npy for each X.jpg"
+    "with img_emb, text_emb and metadata, and for images a folder with X.npy for each X.jpg, "
+    "also in folders as the images have them"
 )
 
 

@@ -2,9 +2,12 @@
 
 - HDF5: `17_features` and `17_boxes`, as the detections of the meshed-memory transformer; a group
   `17` with `features` and `boxes`; or one dataset under the image's name;
-- a folder: `17.npy`, or `17.npz` with `feat` and `bbox`, as the features of captioning code.
+- a folder: `17.npy`, or `17.npz` with `feat` and `bbox`, as the features of captioning code; or
+  folders in it, as the images have them: `train/17.npy`.
 """
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +26,7 @@ FEATURES = ("features", "image_features", "feat", "feats", "x")
 BOXES = ("boxes", "bbox", "bboxes", "image_bb")
 ENDINGS = (".npy", ".npz")
 MOST_ARRAYS = 1 << 23
+_OF_MANY = re.compile(r"_ims$|^(?:img|text)_emb_\d+$")
 
 
 @dataclass(frozen=True)
@@ -36,17 +40,19 @@ class ImageArrays:
 
 
 def is_folder_of_images(path: Path) -> bool:
-    """Whether a folder has a file of an array, which may be that of an image."""
+    """Whether a folder has a file of an array, or folders with some, which may be of images."""
     return path.is_dir() and bool(_files(path))
 
 
 def images_of_folder(path: Path) -> list[ImageArrays]:
-    """The images of a folder of .npy or .npz files by name; WorkbenchError for other arrays."""
+    """The images of a folder of .npy or .npz files by name, with the folders that these lie in;
+    WorkbenchError for other arrays."""
     files = _files(path)
     found = []
     with Progress(f"reading {path.name}", len(files), "images") as progress:
         for file in files:
-            found.append(_of_file(file))
+            name = file.relative_to(path).as_posix().removesuffix(file.suffix)
+            found.append(_of_file(file, name))
             progress.update()
     return found
 
@@ -73,17 +79,29 @@ def images_of_hdf5(path: Path) -> list[ImageArrays]:
 
 
 def _files(folder: Path) -> list[Path]:
+    """The arrays of a folder or, where it has none, of the folders in it; not those of whole splits
+    or parts, which VSE++ and clip-retrieval write into theirs."""
+    own = _arrays(folder)
+    if own:
+        return own
+    inside = sorted(Path(place) for place, _, _ in os.walk(folder))
+    nested = [file for place in inside for file in _arrays(place)]
+    return [] if any(_OF_MANY.search(file.stem) for file in nested) else nested
+
+
+def _arrays(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix in ENDINGS and file.is_file())
 
 
-def _of_file(path: Path) -> ImageArrays:
+def _of_file(path: Path, name: str) -> ImageArrays:
+    """The arrays of a file. name: of its image."""
     file = open_arrays(path)
     if path.suffix == ".npy":
-        return ImageArrays(path.stem, path, file.array(""), None)
-    chosen = [name for name in FEATURES if name in file.names] or list(file.names)[:1]
-    corners = [name for name in BOXES if name in file.names]
+        return ImageArrays(name, path, file.array(""), None)
+    chosen = [array for array in FEATURES if array in file.names] or list(file.names)[:1]
+    corners = [array for array in BOXES if array in file.names]
     features = file.array(chosen[0] if chosen else FEATURES[0])
-    return ImageArrays(path.stem, path, features, file.array(corners[0]) if corners else None)
+    return ImageArrays(name, path, features, file.array(corners[0]) if corners else None)
 
 
 def _dataset(file: h5py.File, path: Path, name: str) -> Array:

@@ -245,6 +245,29 @@ def test_an_array_for_each_image(tmp_path, kind):
     assert source.kind == "arrays of each image"
 
 
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_arrays_in_folders_as_the_images_have_them(tmp_path, ending):
+    """Other folders of arrays are no images: VSE++'s, clip-retrieval's."""
+    path = tmp_path / "fc"
+    for number, (name, vector) in enumerate(zip(IDS, VECTORS, strict=True)):
+        place = path / ("train/a" if number % 2 else "test")
+        place.mkdir(parents=True, exist_ok=True)
+        file = place / name.replace(".jpg", ending)
+        np.save(file, vector) if ending == ".npy" else np.savez(file, feat=vector)
+    source, found = opened(path)
+    np.testing.assert_array_equal(found, VECTORS)
+    assert [array.parent.name for array in source.files[::5]] == ["test", "a"]
+
+
+@pytest.mark.parametrize("name", ["f30k_precomp/train_ims.npy", "clip/img_emb/img_emb_0.npy"])
+def test_a_folder_above_those_of_whole_splits_or_parts(tmp_path, name):
+    """It has no arrays of images."""
+    (tmp_path / name).parent.mkdir(parents=True)
+    np.save(tmp_path / name, VECTORS)
+    hint = refused(tmp_path, f"a folder with {name.split('/')[0]}")
+    assert "a folder with X.npy for each X.jpg" in hint
+
+
 def test_regions_of_each_image_are_no_vectors(tmp_path):
     (tmp_path / "att").mkdir()
     np.save(tmp_path / "att/100.npy", np.ones((3, 6), np.float32))
