@@ -19,6 +19,7 @@ from pipeline.corpus.dataset.annotations import (
     one_split_each,
     read_annotations,
 )
+from pipeline.corpus.dataset.cells import SPLIT_COLUMNS
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
@@ -158,11 +159,9 @@ def _with_paths(own: _File, paths: Mapping[tuple[str, str], str]) -> _File:
     return replace(own, images=[paths.get((name, split or ""), name) for name, split in named])
 
 
-def _annotations_kind(split: str | None) -> Any:
+def _annotations_kind(split: str) -> Any:
     """The type of a file's value. split: the field of its images that says their splits."""
-    fields: dict[str, Any] = {"id": int | str, "file_name": Name}
-    if split is not None:
-        fields[split] = NotRequired[str | None]
+    fields: dict[str, Any] = {"id": int | str, "file_name": Name, split: NotRequired[str | None]}
     image_kind: Any = TypedDict("Image", fields)  # type: ignore[misc]
     lists = {
         "images": Annotated[list[image_kind], Field(min_length=1)],
@@ -177,7 +176,7 @@ def _read_file(folder: Folder, file: str) -> _File:
     path = folder.root / file
     hint = f"expected is {EXPECTED}"
     first = first_records(folder, file).get("images") or record_under(path, "images")
-    field = split_field(first)
+    field = split_field(first) or SPLIT_COLUMNS[0]
     value = read_annotations(path, _annotations_kind(field), hint)
     captions = value["annotations"]
     prefix = _images_folder(path.name, [image["file_name"] for image in value["images"]], folder)

@@ -247,7 +247,10 @@ def test_images_may_say_their_splits(tmp_path, capsys):
     assert images["image_id"].str[-5].tolist() == ["0", "3", "1", "2"]
     said = capsys.readouterr().err
     assert "images of splits that are none of train, val and test: 1 of 'qual_dev'" in said
-    for image in value["images"]:
+    del value["images"][0]["split"]  # the name of the file says it
+    (raw / "mine_train.json").write_text(json.dumps(value))
+    assert read_all("auto", raw).images["split"].tolist() == ["train", "train", "val", "test"]
+    for image in value["images"][1:]:
         image["split"] = image["split"].replace("test", "tset")
     (raw / "mine_train.json").write_text(json.dumps(value))
     assert "like (2): 'tset', 'qual_dev'" in refusal(read_all, "auto", raw)
