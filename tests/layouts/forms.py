@@ -36,6 +36,7 @@ NAMED = {
     "another ending": lambda image: image.stem + (".png" if ".jpg" in image.name else ".jpg"),
     "lower case": lambda image: image.name.lower(),
 }
+WITH_FOLDERS = ("path", "./path", "root", "drive", "backslashes")
 # An address has other signs in the place of these, which a file may have, too.
 NOT_IN_ADDRESSES = ("percent",)
 
@@ -45,6 +46,8 @@ def _name(layout: Layout, image: Drawn) -> str:
     names = ["file", "path", *NAMED]
     if layout.chosen["names"] in NOT_IN_ADDRESSES:
         names.remove("address")
+    if layout.chosen.get("numbers of each split") and "mapping" in layout.chosen.get("shape", ""):
+        names = [name for name in names if name in WITH_FOLDERS]  # a key stands there once
     return NAMED[layout.choose("named by", names)](image)
 
 

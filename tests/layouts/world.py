@@ -1,6 +1,7 @@
 """A small world that is written into a folder: images, their captions and their splits."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -153,12 +154,17 @@ def drawn_layout(draw: random.Random, raw: Path) -> Layout:
     folder = layout.choose("folder", FOLDERS)
     each = layout.choose("captions of each", (1, 1, 2, 5, 0))  # 0: of each another number
     phrases = layout.choose("phrases", (("{}",), PHRASES))
+    begins_anew = "{split}" in folder and layout.choose("numbers of each split", (False, True))
+    numbers: Counter[str] = Counter()  # of images so far, by split
     for number in range(draw.randint(7, 14)):
         # two of each split, and more for training
         split = layout.splits[number % len(layout.splits)]
         if number >= 2 * len(layout.splits):
             split = layout.splits[0]
-        name = names.format(number=number, place=37 * number + 5, noise=draw.getrandbits(32))
+        own = numbers[split] if begins_anew else number
+        numbers[split] += 1
+        noise = own if begins_anew else draw.getrandbits(32)
+        name = names.format(number=own, place=37 * own + 5, noise=noise)
         image = Drawn(
             number=number,
             name=name + ending,

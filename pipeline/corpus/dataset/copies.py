@@ -15,6 +15,7 @@ from pipeline.corpus.dataset.folder import (
     with_slashes,
     without_ending,
 )
+from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, listing
 
 # Names that published datasets give the folder of their images; they only break ties.
@@ -38,8 +39,10 @@ def check_copies(folder: Folder, raw: Path, found: Mapping[str, str]) -> None:
         found: names in the annotations to paths inside the first.
 
     Raises:
-        WorkbenchError: such images; the message says which folders could be meant.
+        WorkbenchError: such images, or any of which the other lies in the folder of another split;
+            the message says which folders could be meant.
     """
+    found = {name: path for name, path in found.items() if _is_there(folder, path)}
     keys = {name: _key_of(name, path) for name, path in found.items()}
     wanted = set(keys.values())
     files: dict[tuple[bool, str], list[str]] = defaultdict(list)
@@ -49,12 +52,32 @@ def check_copies(folder: Folder, raw: Path, found: Mapping[str, str]) -> None:
                 files[key].append(joined(place, file))
     taken = set(found.values())
     several = {}
+    of_splits = {}
     for name, path in found.items():
         others = [other for other in files[keys[name]] if other not in taken]
-        if any(_fits_as_well(name, path, other) for other in others):
+        fitting = [other for other in others if _fits_as_well(name, path, other)]
+        if fitting:
             several[name] = [path, *others]
+        if any(_are_of_two_splits(path, other) for other in fitting):
+            of_splits[name] = [path, *others]
+    if of_splits:
+        raise WorkbenchError(
+            _said(folder, of_splits),
+            "name images with their folders in the annotations, as train/1.jpg",
+        )
     if 2 * len(several) > len(found):
         raise several_files(folder, raw, several)
+
+
+def _is_there(folder: Folder, path: str) -> bool:
+    place, _, file = path.rpartition("/")
+    return file in folder.files.get(place, ())
+
+
+def _are_of_two_splits(first: str, second: str) -> bool:
+    """Whether two files lie in folders of different splits, whose images may be numbered anew."""
+    splits = {split_in_path(path.rpartition("/")[0]) for path in (first, second)}
+    return len(splits) == 2 and None not in splits
 
 
 def _key_of(name: str, path: str) -> tuple[bool, str]:
@@ -110,7 +133,6 @@ def several_files(
         The error; its hint has the folders that hold a file of every name, which corpus.images can
         name.
     """
-    name, paths = next(iter(several.items()))
     whole = set.intersection(*(_folders_above(own) for own in several.values()))
     above = folder.root.relative_to(raw).as_posix()
     places = sorted(
@@ -124,10 +146,15 @@ def several_files(
         hint += f"else move {places[0]} away"
     elif places:
         hint = f"choose with corpus.images in params.yaml: {listing(places)}"
-    return WorkbenchError(
+    return WorkbenchError(_said(folder, several), hint)
+
+
+def _said(folder: Folder, several: Mapping[str, Sequence[str]]) -> str:
+    """What the error says of images that may be several files each."""
+    name, paths = next(iter(several.items()))
+    return (
         f"{folder.root}: {len(several):,} images of the annotations have several files: {name!r} "
-        f"may be {listing(paths, 3)}",
-        hint,
+        f"may be {listing(paths, 3)}"
     )
 
 

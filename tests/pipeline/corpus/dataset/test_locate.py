@@ -230,6 +230,18 @@ def test_a_name_with_its_ending_is_that_file(tmp_path):
     assert found == [f"images/{number}.png" for number in range(6)]  # a usual name
 
 
+def test_images_of_other_splits_may_be_numbered_anew(tmp_path):
+    """Fewer than half have another file of their name, which is no copy."""
+    save_images(tmp_path, *(f"train/{n}.jpg" for n in range(6)), "val/0.jpg", "test/1.jpg")
+    said = refusal(located, tmp_path, *(f"{number}.jpg" for number in range(6)))
+    assert (
+        "2 images of the annotations have several files: '0.jpg' may be train/0.jpg, val/0" in said
+    )
+    assert "name images with their folders in the annotations" in said
+    names = [*(f"train/{number}.jpg" for number in range(6)), "val/0.jpg", "test/1.jpg"]
+    assert located(tmp_path, *names)[0] == names
+
+
 def test_some_copies_are_no_doubt(tmp_path):
     save_images(tmp_path, *(f"photos/{number}.jpg" for number in range(6)))
     save_images(tmp_path, "readme/0.jpg", "readme/1.jpg")
