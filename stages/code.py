@@ -2,7 +2,8 @@
 from outside, and settings that DVC would not see.
 
 `check_params` writes a list of files and their digests for each stage that dvc.yaml names one of,
-`train@vse` or `evaluate`. pipeline.runtime.code.check_loaded compares them when the stage ends.
+`train@vse` or `evaluate`. When the stage begins, pipeline.runtime.code.check_listed compares the
+digests; when it ends, check_loaded the files that it has loaded.
 """
 
 import json

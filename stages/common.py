@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from pipeline.runtime.code import SOURCES, check_loaded
+from models.registry import UNCALLED
+from pipeline.runtime.code import SOURCES, check_listed, check_loaded
 from pipeline.runtime.disk import to_workbench_error
 from pipeline.runtime.errors import (
     LESS_MEMORY,
@@ -53,12 +54,18 @@ def command(function: Callable[..., None]) -> click.Command:
             keep_freed_memory()
             for line in kernel_notes(NOT_USED, KERNELS) if owns_work() else ():
                 say(line)
+            spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+            is_stage = (
+                spec is not None and spec.name == f"stages.{program}"
+            )  # not `vse`, nor a test
+            listing = CODE / f"{program}@{options.get('name')}"  # where each item has a list
+            listing = listing if listing.is_file() else CODE / program
+            if is_stage:
+                check_listed(listing, SOURCES, UNCALLED)
             with command_lock(WORK, name, options):
                 function(**options)
-            spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-            if spec is not None and spec.name == f"stages.{program}":  # not `vse`, nor a test
-                path = CODE / f"{program}@{options.get('name')}"  # where each item has a list
-                check_loaded(path if path.is_file() else CODE / program, SOURCES)
+            if is_stage:
+                check_loaded(listing, SOURCES)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:

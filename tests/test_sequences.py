@@ -13,7 +13,7 @@ from warm_python import warm_python
 from tests.sequences.__main__ import PYTHON
 from tests.sequences.clones import LAST, Clones
 from tests.sequences.kills import Kill
-from tests.sequences.machine import STEPS, WAYS_OUT, Play, SequenceMachine, draw
+from tests.sequences.machine import AGAIN, STEPS, WAYS_OUT, Play, SequenceMachine, draw
 
 SEED = os.environ.get("SEQUENCES_SEED", "1")
 COUNT = os.environ.get("SEQUENCES", "3")
@@ -77,6 +77,20 @@ def test_wrong_outputs_that_dvc_takes_for_right_ones_are_seen(machine):
     done = machine.bench.run("dvc", "commit", "--force", "score@cca")
     assert done.code == 0, done.said
     assert machine.last() != "equal"
+
+
+@pytest.mark.slow
+def test_a_stage_that_is_run_alone_after_an_edit_is_refused(machine):
+    """Without check_params DVC sees no edit: it would keep the scores as those of the code before,
+    and find them right where the edit is undone (sequence 82 of seed 5)."""
+    machine.edit_code("model")
+    done = machine.bench.run(*AGAIN, "score@cca")
+    assert done.code > 0
+    assert "error: models/cca.py changed after check_params had listed the code of score@cca" in (
+        done.said
+    )
+    machine.edit_code("model")
+    assert machine.last() == "equal"
 
 
 @pytest.mark.slow

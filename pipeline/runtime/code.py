@@ -197,6 +197,45 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
         )
 
 
+def check_listed(
+    listing: Path, memory: Path | None = None, uncalled: frozenset[str] = frozenset()
+) -> None:
+    """Refuse a stage whose code has changed since its list was written: DVC would keep what it
+    makes as made by the code before, and bring it back where that code comes back. Without a list
+    nothing is checked.
+
+    Args:
+        listing: the list that check_params wrote, a line `path digest` for each file.
+        memory: of `Sources`.
+        uncalled: names of methods that a list may leave out.
+
+    Raises:
+        WorkbenchError: files have other code than the list says.
+    """
+    if not listing.is_file():
+        return
+    sources = Sources(memory=memory)
+    lines = listing.read_text(encoding="utf-8").splitlines()
+    # other lines are those of keys of params.yaml
+    digests = {
+        file: digest
+        for file, _, digest in (line.partition(" ") for line in lines)
+        if file.endswith(".py") or (ROOT / file).is_file()
+    }
+    changed = [
+        file
+        for file, digest in digests.items()
+        if digest != sources.digest(file) and digest != sources.digest(file, uncalled)
+    ]
+    if changed:
+        raise WorkbenchError(
+            f"{', '.join(changed)} changed after check_params had listed the code of "
+            f"{listing.name}: DVC would keep what it makes as made by the code before",
+            "run dvc repro again, without --single-item; by hand first: "
+            "python -m stages.check_params --output data/.checks/code",
+        )
+
+
 def machinery_of(sources: Sources) -> list[str]:
     """The files that every stage loads, whatever it computes."""
     return sources.closure(MACHINERY, left_out=frozenset(), late=False)

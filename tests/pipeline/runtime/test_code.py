@@ -3,7 +3,7 @@
 import pytest
 
 import pipeline.evaluation.figures  # noqa: F401 - loaded, for the last test
-from pipeline.runtime.code import Sources, check_loaded, loaded_sources
+from pipeline.runtime.code import Sources, check_listed, check_loaded, loaded_sources
 from pipeline.runtime.errors import WorkbenchError
 
 WRITTEN = '''\
@@ -124,3 +124,26 @@ def test_a_stage_that_loads_a_file_beyond_its_list_fails_by_its_name(tmp_path):
     listing.write_text("".join(f"{file} 0\n" for file in loaded - {lost}))
     with pytest.raises(WorkbenchError, match=f"run has loaded {lost}, which .* does not list"):
         check_loaded(listing)
+
+
+def test_a_stage_of_other_code_than_its_list_is_refused(tmp_path):
+    """What it makes would be kept as made by the code of the list."""
+    listing = tmp_path / "score@cca"
+    sources = Sources()
+    files = ("models/cca.py", "pipeline/features/split.py")
+    without = sources.digest("models/scan.py", frozenset({"attention"}))
+    assert without != sources.digest("models/scan.py")
+    lines = [*(f"{file} {sources.digest(file)}" for file in files), f"models/scan.py {without}"]
+    lines += ["image_features.size 32", "vocabulary.file.path 0123"]  # of keys of params.yaml
+    check_listed(listing)  # no list: not run by DVC
+    listing.write_text("".join(f"{line}\n" for line in lines))
+    check_listed(listing, uncalled=frozenset({"attention"}))
+    with pytest.raises(WorkbenchError, match=r"^models/scan.py changed after check_params"):
+        check_listed(listing)
+    listing.write_text(
+        "".join(f"{line}\n" for line in lines).replace(f"{files[1]} ", f"{files[1]} 0")
+    )
+    with pytest.raises(
+        WorkbenchError, match=r"^pipeline/features/split.py changed .* of score@cca"
+    ):
+        check_listed(listing, uncalled=frozenset({"attention"}))
