@@ -241,8 +241,8 @@ def caption_ids(
     ids = [own for file in files for own in file]
     own_ids = [set(file) - {None} for file in files]
     are_shared = len(set().union(*own_ids)) < sum(map(len, own_ids))
-    counted_ids = numbered(images)
     if are_shared:
         remark = "ids of captions are in several files: captions are numbered image by image"
-        return counted_ids, (remark,)
-    return [own or number for own, number in zip(ids, counted_ids, strict=True)], ()
+        return numbered(images), (remark,)
+    numbers = numbered(images) if None in ids else [""] * len(ids)  # which cost time
+    return [number if own is None else own for own, number in zip(ids, numbers, strict=True)], ()

@@ -81,15 +81,13 @@ def split_field(record: Mapping[str, object]) -> str | None:
     Returns:
         The field's name; None where there is none.
     """
-    texts = {name: record.get(name) for name in SPLIT_COLUMNS}
-    fields = [
-        name
-        for name, value in texts.items()
-        if isinstance(value, str)
-        and value != ""
-        and (name == SPLIT_COLUMNS[0] or split_named(value) is not None)
-    ]
-    return next(iter(fields), None)
+    for name in SPLIT_COLUMNS:
+        value = record.get(name)
+        if not isinstance(value, str) or value == "":
+            continue
+        if name == SPLIT_COLUMNS[0] or split_named(value) is not None:
+            return name
+    return None
 
 
 def split_or_rest(word: str | None, restval: str) -> str | None:

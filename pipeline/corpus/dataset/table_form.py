@@ -185,7 +185,8 @@ def _named_form(
     if image is None and columns.images == IMAGE_COLUMNS:
         ids = [place for place, name in enumerate(names) if name in ID_COLUMNS]
         rows = [line.rstrip("\n").split(separator) for line in lines[1:]]
-        image = next((place for place in ids if _are_there(rows, place, there)), None)
+        cells = {place: [row[place] if place < len(row) else "" for row in rows] for place in ids}
+        image = next((place for place in ids if _are_there(cells[place], there)), None)
     captions = caption_columns(tuple(names), columns.captions)
     if image is None or not captions:
         return None
@@ -237,10 +238,10 @@ def _is_whole(cell: str) -> bool:
     return not cell.startswith(" ") and (bool(is_value) or " " in cell.strip())
 
 
-def _are_there(rows: Sequence[Sequence[str]], place: int, there: Set[str]) -> bool:
-    """Whether a column of the first rows has nothing but names of images that are there."""
-    cells = [row[place].strip().strip('"') if place < len(row) else "" for row in rows]
-    return cells != [] and all(cell and is_among(cell, there) for cell in cells)
+def _are_there(cells: Sequence[str], there: Set[str]) -> bool:
+    """Whether the first cells of a column are nothing but names of images that are there."""
+    names = [cell.strip().strip('"') for cell in cells]
+    return names != [] and all(name and is_among(name, there) for name in names)
 
 
 def columns_passed_over(
@@ -278,7 +279,7 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
     rows = _split_lines(lines, separator)
     if not all(_is_image(row[0]) for row in rows):
         are_words = all("\t" not in text and _has_letter(text) for _, _, text in pairs)
-        are_there = _are_there([[image] for image, _, _ in pairs], 0, there)
+        are_there = _are_there([image for image, _, _ in pairs], there)
         if separator != "\t" or not are_words or not are_there:
             return _bare_columns(rows, separator, there)
     texts = [text.strip() for _, _, text in pairs]
@@ -381,7 +382,7 @@ def _place_of_images(columns: Sequence[Sequence[str]], there: Set[str]) -> int |
     numbers = {
         place: len(set(cells))
         for place, cells in enumerate(columns)
-        if not any(map(split_named, cells)) and _are_there([[cell] for cell in cells], 0, there)
+        if not any(map(split_named, cells)) and _are_there(cells, there)
     }
     most = [place for place, number in numbers.items() if number == max(numbers.values())]
     return most[0] if len(most) == 1 else None

@@ -82,10 +82,10 @@ def _check_one_form(raw: Path, chosen: Candidate, others: Sequence[Candidate]) -
     """Refuse files that differ from those that are read in their split alone, and are of another
     form: a split would be drawn from the others, as if they had never been there."""
     names = {without_split(file): file for file in chosen.found.files if split_in_path(file)}
-    for other in others:
+    for other in others if names else ():
         for file in filter(split_in_path, other.found.files):
             own = names.get(without_split(file), file)
-            if own not in other.found.files:
+            if own not in other.found.files:  # else the other reader knows both
                 raise WorkbenchError(
                     f"{raw}: {own} ({chosen.reader}) and {file} ({other.reader}) are called like "
                     "splits of one dataset, and have different forms",

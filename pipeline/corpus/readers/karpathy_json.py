@@ -122,15 +122,13 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     others = check_other_splits(words, listing(found.files, 3))
     dropped = words[RESTVAL] if options.corpus.restval == "drop" else 0
     kept = [[own for own in file if not dropped or own.split != RESTVAL] for file in rows.values()]
-    images = [own for file in kept for own in file]
-    splits = [split_or_rest(own.split, options.corpus.restval) for own in images]
-    paths = told_apart(
-        folder, ((own.name, split) for own, split in zip(images, splits, strict=True))
-    )
-    names = [
-        paths.get((own.name, split or ""), own.name)
-        for own, split in zip(images, splits, strict=True)
+    images = [
+        own._replace(split=split_or_rest(own.split, options.corpus.restval))
+        for file in kept
+        for own in file
     ]
+    paths = told_apart(folder, ((own.name, own.split) for own in images))
+    names = [paths.get((own.name, own.split or ""), own.name) for own in images]
     described = [name for name, own in zip(names, images, strict=True) for _ in own.sentences]
     ids, renumbered = caption_ids(
         [[_id(one) for own in file for one in own.sentences] for file in kept], described
@@ -146,7 +144,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     return described_source(
         folder,
         options,
-        splits=one_split_each(raw, zip(names, splits, strict=True)),
+        splits=one_split_each(raw, zip(names, (own.split for own in images), strict=True)),
         captions=pd.DataFrame(captions),
         remarks=(*left_out, *others, *renumbered),
         lists_in=found.files[0].rpartition("/")[0],
