@@ -38,7 +38,7 @@ from pipeline.corpus.dataset.shards import (
     require_splits,
 )
 from pipeline.corpus.dataset.source import Options, Source
-from pipeline.corpus.dataset.splits import RESTVAL, split_named, split_or_rest
+from pipeline.corpus.dataset.splits import RESTVAL, is_rest, split_named, split_or_rest
 from pipeline.corpus.params import CorpusConfig
 from pipeline.features.arrays.nested import python_values
 from pipeline.features.arrays.parquet import is_list, is_text
@@ -204,7 +204,7 @@ def _split_column(
     for shard in shards:
         for name in _columns_for_splits(schemas[shard]):
             value = _first_text(shard.path, name, form)
-            if split_named(value) or value.strip().lower() == RESTVAL:
+            if split_named(value) or is_rest(value):
                 return name
     return None
 
@@ -388,7 +388,7 @@ class RowImages:
         word = (row.split or "").strip()
         if self.split is not None:
             split = split_or_rest(word, self.restval)
-            if split is None and word.lower() == RESTVAL:
+            if split is None and is_rest(word):
                 self.dropped += 1
                 return
         digest = hashlib.sha256(row.data).digest() if row.data is not None else b""

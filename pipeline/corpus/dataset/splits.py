@@ -85,9 +85,14 @@ def split_field(record: Mapping[str, object]) -> str | None:
         value = record.get(name)
         if not isinstance(value, str) or value == "":
             continue
-        if name == SPLIT_COLUMNS[0] or split_named(value) is not None:
+        if name == SPLIT_COLUMNS[0] or split_named(value) is not None or is_rest(value):
             return name
     return None
+
+
+def is_rest(word: str | None) -> bool:
+    """Whether a word means Karpathy's fourth split, RESTVAL; None for no word."""
+    return word is not None and word.strip().lower() == RESTVAL
 
 
 def split_or_rest(word: str | None, restval: str) -> str | None:
@@ -100,7 +105,7 @@ def split_or_rest(word: str | None, restval: str) -> str | None:
     Returns:
         train, val or test; None for any other word.
     """
-    if word is not None and word.lower() == RESTVAL:
+    if is_rest(word):
         return "train" if restval == "train" else None
     return split_named(word or "")
 
@@ -124,7 +129,7 @@ def check_other_splits(words: Mapping[str, int], place: str) -> tuple[str, ...]:
     others = {
         word: number
         for word, number in words.items()
-        if word and split_named(word) is None and word.lower() != RESTVAL
+        if word and split_named(word) is None and not is_rest(word)
     }
     if others and not {"train", "test"} <= known:
         problems = Problems(place)

@@ -32,8 +32,8 @@ from pipeline.corpus.dataset.recognise import (
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import (
-    RESTVAL,
     check_other_splits,
+    is_rest,
     split_field,
     split_in_path,
     split_or_rest,
@@ -120,8 +120,9 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     rows = {file: _read_file(folder, file) for file in found.files}
     words = Counter(own.split or "" for file in rows.values() for own in file)
     others = check_other_splits(words, listing(found.files, 3))
-    dropped = words[RESTVAL] if options.corpus.restval == "drop" else 0
-    kept = [[own for own in file if not dropped or own.split != RESTVAL] for file in rows.values()]
+    is_kept = options.corpus.restval == "train"
+    kept = [[own for own in file if is_kept or not is_rest(own.split)] for file in rows.values()]
+    dropped = sum(map(len, rows.values())) - sum(map(len, kept))
     images = [
         own._replace(split=split_or_rest(own.split, options.corpus.restval))
         for file in kept

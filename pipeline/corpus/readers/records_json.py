@@ -43,13 +43,14 @@ from pipeline.corpus.dataset.recognise import (
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import (
-    RESTVAL,
     SPLIT_WORDS,
     as_split,
     check_other_splits,
+    is_rest,
     split_field,
     split_in_path,
     split_named,
+    split_or_rest,
 )
 from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import WorkbenchError, counted, listing
@@ -237,15 +238,18 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     for file in found.files:
         rows += _read_file(folder, file, options.corpus)
         unread += _fields_passed_over(folder, file, options.corpus)
-    kept = rows
-    if options.corpus.restval == "drop":
-        kept = [row for row in rows if row[2] != RESTVAL]
-    dropped = len({row[0] for row in rows}) - len({row[0] for row in kept})
-    paths = told_apart(folder, ((image, _known(split)) for image, _, split in kept))
-    kept = [(paths.get((row[0], _known(row[2]) or ""), row[0]), *row[1:]) for row in kept]
-    words = Counter(split or "" for _, split in {(image, split) for image, _, split in kept})
+    words = Counter(word or "" for _, word in {(image, word) for image, _, word in rows})
     others = check_other_splits(words, str(raw / found.files[0]))
-    splits = one_split_each(raw, ((image, _known(split)) for image, _, split in kept))
+    is_kept = options.corpus.restval == "train"
+    kept = [
+        (image, texts, split_or_rest(word, options.corpus.restval))
+        for image, texts, word in rows
+        if is_kept or not is_rest(word)
+    ]
+    dropped = len({row[0] for row in rows}) - len({row[0] for row in kept})
+    paths = told_apart(folder, ((image, split) for image, _, split in kept))
+    kept = [(paths.get((image, split or ""), image), texts, split) for image, texts, split in kept]
+    splits = one_split_each(raw, ((image, split) for image, _, split in kept))
     left_out = (f"left out: {counted(dropped, 'image')} of split restval",) if dropped else ()
     described = [image for image, texts, _ in kept for _ in texts]
     captions = {
@@ -261,11 +265,6 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         remarks=(*passed_over(unread), *left_out, *others),
         lists_in=found.files[0].rpartition("/")[0],
     )
-
-
-def _known(split: str | None) -> str | None:
-    """The split that a record's word means; None for a word that is none."""
-    return "train" if split == RESTVAL else split_named(split or "")
 
 
 def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:

@@ -48,7 +48,11 @@ def test_rows_are_ordered_by_split_and_captions_vary(raw):
     assert len(corpus.boxes) == len(corpus.rejects) == 0
 
 
-def test_restval_is_dropped_by_option(raw, capsys):
+@pytest.mark.parametrize("rest", ["restval", "RESTVAL "])
+def test_restval_is_trained_on_or_dropped_as_the_option_says(raw, capsys, rest):
+    images = [image | {"split": image["split"].replace("restval", rest)} for image in records()]
+    write(raw, images)
+    assert read_all("karpathy_json", raw).images["split"].tolist()[1] == "train"
     corpus = read_all("karpathy_json", raw, restval="drop")
     assert "b.jpg" not in set(corpus.images["image_id"])
     assert "5" not in set(corpus.captions["caption_id"])

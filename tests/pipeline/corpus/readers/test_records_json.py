@@ -113,8 +113,9 @@ def test_a_record_on_each_line(raw, ending):
     assert len(corpus.images) == 4
 
 
-def test_the_records_say_the_split(raw, capsys):
-    splits = dict(zip(NAMES, ("train", "restval", "dev", "test"), strict=True))
+@pytest.mark.parametrize("rest", ["restval", " RestVal "])
+def test_the_records_say_the_split(raw, capsys, rest):
+    splits = dict(zip(NAMES, ("train", rest, "dev", "test"), strict=True))
     records = [own | {"split": splits[own["filename"]]} for own in FORMS["list"]]
     write(raw, "captions_train.json", records)
     corpus = read_all("records_json", raw)
