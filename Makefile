@@ -36,9 +36,14 @@ help:
 install: $(INSTALLED)
 
 # Re-created when the pins change. The stamp is written last: a broken installation is repeated.
+# uv installs in a third of pip's time, from the index that pip is told; where it cannot, pip does it.
+PACKAGES := --constraint constraints.txt --editable '.[dev]'
+INDEX = $${PIP_INDEX_URL:-$$(pip config get global.index-url 2> /dev/null)}
+
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --constraint constraints.txt --editable '.[dev]'
+	(pip install uv && UV_DEFAULT_INDEX=$(INDEX) uv pip install --python $(BIN)/python $(PACKAGES)) \
+	  || pip install $(PACKAGES)
 	vse embed-plots
 	touch $@
 

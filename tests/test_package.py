@@ -13,6 +13,7 @@ from clone import ROOT, Clone
 from first_party import PACKAGES
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from pipeline.runtime.yaml_text import read_yaml
@@ -117,10 +118,28 @@ def test_the_citation_is_of_this_version():
     assert (cited["version"], cited["license"]) == (PROJECT["version"], PROJECT["license"])
 
 
-def test_every_dependency_has_a_range_and_a_pin_inside_it():
+def pinned():
+    """Versions by name, as constraints.txt has them."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
-    pins = {canonicalize_name(name): version for name, version in pins.items()}
+    return {canonicalize_name(name): version for name, version in pins.items()}
+
+
+def test_what_is_pinned_installs_on_the_first_release_of_each_python():
+    """Debian 12 has 3.11.2, on which a package for 3.11.5 and newer cannot be installed."""
+    refusing = {}
+    for name in pinned():
+        try:
+            needed = metadata.metadata(name)["Requires-Python"] or ""
+        except metadata.PackageNotFoundError:  # of an extra that is not installed
+            continue
+        if not all(version in SpecifierSet(needed) for version in ("3.11.0", "3.12.0", "3.13.0")):
+            refusing[name] = needed
+    assert not refusing
+
+
+def test_every_dependency_has_a_range_and_a_pin_inside_it():
+    pins = pinned()
     extras = PROJECT["optional-dependencies"]
     for line in [*PROJECT["dependencies"], *(line for lines in extras.values() for line in lines)]:
         needed = Requirement(line)
