@@ -20,20 +20,13 @@ from warm_python import warm_python
 from pipeline.runtime.yaml_text import read_yaml
 
 WORLD = {"train": 8, "val": 4, "test": 4, "image_size": 48, "captions_per_image": 2}
-# Each would be several words, another command or a pattern in a shell.
-HOSTILE = [
-    "my photos (2024) & co",
-    'O\'Brien says "cheese" > INJECTED',
-    "a`touch INJECTED`b; touch INJECTED",
-    "$(touch INJECTED) $HOME ${HOME} %s",
-    "two\nlines",
-    "[ab]*? #1",
-    "Übung\\a=b",
-    "-photos",
-    "slash at the end/",
-    "photos:2024",
-    "~tilde",
-]
+# Relative paths, and one that is put behind an absolute one. Each part of them would be several
+# words, an option, another command or a pattern in a shell.
+INSIDE = (
+    '-photos/my photos (2024) & co/O\'Brien says "cheese" > INJECTED/photos:2024',
+    "~tilde/$(touch INJECTED) $HOME ${HOME} %s",
+)
+OUTSIDE = "a`touch INJECTED`b; touch INJECTED/two\nlines/[ab]*? #1/Übung\\a=b/slash at the end/"
 
 
 def commands(graph):
@@ -84,21 +77,18 @@ def ran(said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("inside", "name"),
-    [(number % 2 == 1, name) for number, name in enumerate(HOSTILE)],  # relative, or absolute
-)
-def test_a_folder_may_have_any_name(clone, params, tmp_path, inside, name):
-    base = clone.folder if inside else tmp_path
-    raw = name if inside else str(tmp_path / name)
+@pytest.mark.parametrize("name", [*INSIDE, OUTSIDE])
+def test_a_folder_may_have_any_name(clone, params, tmp_path, name):
+    base = tmp_path if name == OUTSIDE else clone.folder
     try:
         shutil.copytree(ROOT / "data/raw/shapes", base / name)
-        params(raw=raw + "/" * (name.endswith("/") and not inside))
+        params(raw=f"{tmp_path}/{name}" if name == OUTSIDE else name)
         said = clone.run("dvc", "repro", "prepare_corpus", "prepare_phrases")
         assert "prepare_corpus" in ran(said)
         assert "corpus: train 8 images 16 captions" in said
         assert "Data and pipelines are up to date." in clone.run("dvc", "status", "prepare_corpus")
-        assert not [path for path in (clone.folder, base) if (path / "INJECTED").exists()]
+        folders = [clone.folder, *(base / name).parents]
+        assert not [path for path in folders if (path / "INJECTED").exists()]
     finally:
         shutil.rmtree(base / name.split("/")[0])
 

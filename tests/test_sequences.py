@@ -139,9 +139,9 @@ def test_the_documented_ways_out_of_damaged_files_of_dvc_work(machine, name, dam
 
 
 @pytest.mark.slow
-def test_sequences_end_as_a_fresh_clone_would(tmp_path):
+def test_sequences_end_as_a_fresh_clone_would(tmp_path, clones):
     command = [sys.executable, "-m", "tests.sequences", "--seed", SEED, "--count", COUNT]
-    command += ["--results", str(tmp_path / "results"), "--memory", str(tmp_path / "memory")]
+    command += ["--results", str(tmp_path / "results"), "--memory", str(clones.memory)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = re.findall(r"\| (\d+) \|", done.stdout)
