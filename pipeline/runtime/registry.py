@@ -161,7 +161,10 @@ def parsed(path: Path) -> ast.Module:
 
 @cache
 def _parsed(source: bytes, path: Path) -> ast.Module:
-    return ast.parse(source, str(path))
+    try:
+        return ast.parse(source, str(path))
+    except ValueError as error:  # null bytes, before Python 3.11.4
+        raise SyntaxError(str(error)) from None
 
 
 def import_entry(module: str, file: Path) -> ModuleType:
