@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.corpus.dataset.cells import IMAGE_COLUMNS, first_of, plain_name
 from pipeline.features.arrays.file import Array, ArrayFile, Block, concatenated
 from pipeline.features.arrays.formats import SAVE, open_arrays, saving
 from pipeline.features.arrays.ids import Ids, file_beside, read_ids
@@ -47,6 +48,9 @@ DEFAULT_NAME = "features"  # the arrays that are read unless others are named
 DEFAULT_IDS = "ids"
 MOST_ARRAYS = 20  # of a file in which they are looked for
 MAT = ".mat"
+# What people call an array of ids, the best first; beside it may be captions or labels.
+IDS_OF_IMAGES = (*IMAGE_COLUMNS[:-2], "filenames", "file_names", "paths", "image_ids", "names")
+IDS_OF_CAPTIONS = ("caption_id", "caption_ids", "sentid", "sentids", "text_id", "text_ids")
 NAME_ARRAYS = "name the arrays of ids and vectors under `file` in params.yaml"
 OF_CAPTIONS = (
     "ids are compared letter by letter with caption_id of the corpus; other_ids: skip leaves out "
@@ -150,7 +154,7 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
         matrix = only_matrix(file) or settings.features
         ids_in = settings.ids
     else:
-        matrix, ids_in = _named_otherwise(file, settings)
+        matrix, ids_in = _named_otherwise(file, settings, wanted)
     hint = _hint(file) if file.get(matrix) is None else ""
     vectors = file.array(matrix, hint)
     if path.suffix != MAT:
@@ -187,9 +191,12 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
     )
 
 
-def _named_otherwise(file: ArrayFile, settings: EmbeddingFileConfig) -> tuple[str, str]:
+def _named_otherwise(
+    file: ArrayFile, settings: EmbeddingFileConfig, wanted: Wanted
+) -> tuple[str, str]:
     """The names of the arrays of vectors and of ids: those of the settings or, where nobody has
-    named any, the only matrix of floats and the only texts of as many rows."""
+    named any, the only matrix of floats, and of as many rows an array that is called as ids of
+    images or captions are, or the only texts."""
     features = settings.features
     ids = settings.ids
     if len(file.names) > MOST_ARRAYS or list(file.names) == [""]:
@@ -204,13 +211,18 @@ def _named_otherwise(file: ArrayFile, settings: EmbeddingFileConfig) -> tuple[st
             remarks.append(f"vectors are read from {features}, its only matrix of floats")
     rows = arrays[features].shape[:1] if features in arrays else None
     if ids == DEFAULT_IDS and ids not in seen and file_beside(file.path) is None:
-        texts = [
-            name for name, own in arrays.items() if own.dtype.kind in "USO" and own.shape == rows
-        ]
-        if len(texts) != 1:
+        kinds = {name: own.dtype.kind for name, own in arrays.items() if own.shape == rows}
+        texts = [name for name, kind in kinds.items() if kind in "USO"]
+        called = {plain_name(name): name for name, kind in kinds.items() if kind in "USOiu"}
+        said = first_of(called, IDS_OF_IMAGES if wanted.are_images else IDS_OF_CAPTIONS)
+        if said is not None:
+            ids = called[said]
+            remarks.append(f"ids are read from {ids}")
+        elif len(texts) == 1:
+            ids = texts[0]
+            remarks.append(f"ids are read from {ids}, its only texts")
+        else:
             return settings.features, ids  # a matrix without ids may be anything
-        ids = texts[0]
-        remarks.append(f"ids are read from {ids}, its only texts")
     for remark in remarks:
         say(f"{file.path}: {remark}")
     return features, ids

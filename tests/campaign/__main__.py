@@ -27,6 +27,7 @@ from tests.campaign.parsers import PARSERS, Parsers
 from tests.campaign.stages import Stages
 from tests.campaign.world import World
 from tests.layouts.judge import play
+from tests.layouts.vectors import play_vectors
 from tests.support.full_disk import small_disks
 
 Case = Callable[[random.Random, int], str]
@@ -40,13 +41,14 @@ GOOD = (
     "told to wait",  # one of two, and the bytes are right
     "both ended",  # with the right bytes
 )
-LAYOUTS = "layouts of folders"
+LAYOUTS, VECTORS = "layouts of folders", "files of vectors"
 ON_DISK, DISK = "stages on full disks", Path("/mnt")
 MOUNTED = "CAMPAIGN_DISK"  # set once the disk is there; a name with spaces would not pass a shell
 ROUND = 5  # cases of each section, before the next has its turn
 # How many cases a full run has of each section.
 FULL = {name: parser.cases for name, parser in PARSERS.items()} | {
     LAYOUTS: 5_000,
+    VECTORS: 5_000,
     "kills of stages": 1_000,
     "power cuts": 300,
     "calls that the system refuses": 300,
@@ -115,6 +117,7 @@ def sections_in(folder: Path, last: list[str]) -> dict[str, Case]:
     about, parsers = Stages(folder / "stage", world), Parsers(folder / "parsed")
     return {name: partial(parsers.case, name) for name in PARSERS} | {
         LAYOUTS: lambda draw, number: play(draw, folder / "layout")[0],
+        VECTORS: lambda draw, number: play_vectors(draw, folder / "vectors")[0],
         "kills of stages": about.kill,
         "power cuts": about.power_cut,
         "calls that the system refuses": about.refused_call,

@@ -3,6 +3,7 @@
 import json
 import pickle
 import subprocess
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -295,8 +296,22 @@ def test_the_only_matrix_and_the_only_texts_may_have_any_name(tmp_path, capsys, 
         pd.DataFrame({name: list(array) for name, array in arrays.items()}).to_parquet(path)
     np.testing.assert_array_equal(opened(path)[1], VECTORS)
     said = capsys.readouterr().err
-    assert f"ids are read from {names[1]}, its only texts" in said
+    assert f"ids are read from {names[1]}{', its only texts' * (names[1] == 'k')}\n" in said
     assert ("vectors are read from" in said) == (names[0] != "features")
+
+
+@pytest.mark.parametrize("name", ["image_path", "Image ID", "filenames"])
+def test_ids_are_those_that_are_called_so_beside_other_texts(tmp_path, name):
+    own = {name: PATHS, "caption": ["a dog"] * len(PATHS), "label": list(range(len(PATHS)))}
+    pd.DataFrame(own | {"embedding": list(VECTORS)}).to_parquet(tmp_path / "v.parquet")
+    np.testing.assert_array_equal(opened(tmp_path / "v.parquet")[1], VECTORS)
+    numbers = {"image_id": [Path(path).stem for path in PATHS], "caption": own["caption"]}
+    table = pd.DataFrame(numbers | {"embedding": list(VECTORS)})
+    table.astype({"image_id": int}).to_parquet(tmp_path / "w.parquet")
+    np.testing.assert_array_equal(opened(tmp_path / "w.parquet")[1], VECTORS)
+    table = CAPTIONS[["image_id", "caption_id", "text"]].assign(embedding=list(TEXTS))
+    table.iloc[::-1].to_parquet(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(opened(tmp_path / "t.parquet", key="caption_id")[1], TEXTS)
 
 
 def test_arrays_of_which_several_could_be_meant_must_be_named(tmp_path):
