@@ -23,6 +23,10 @@ CAPTION_COLUMNS = (
     *("caption", "captions", "comment", "text", "texts", "title", "raw", "sentence", "sentences"),
     *("description", "report", "cap", "alt_text", "caption_str", "prompt"),
 )
+# Conversations about an image (LLaVA's), of which the only answer is the caption; and the fields of
+# a turn, with who answers.
+CONVERSATIONS = ("conversations", "conversation", "messages")
+_TURNS = {("from", "value"): "gpt", ("role", "content"): "assistant"}
 SPLIT_COLUMNS = ("split", "set", "subset", "partition", "phase", "set_name")
 ROW_NUMBERS = ("", "id", "index", "unnamed:_0")  # columns that only number what they stand beside
 # A field of a record that is a caption; Karpathy's records have `raw`, `tokens` and `sentid`.
@@ -125,8 +129,9 @@ def texts_of(cell: Any, by_line: bool = False) -> list[Text]:
     """The captions of a cell.
 
     Args:
-        cell: a text, a record with a text, a list of these, or None. A text that is a list in
-            JSON or in Python's form, `["a dog", "a cat"]`, is the captions in it.
+        cell: a text, a record with a text, a list of these, a conversation with one answer, or
+            None. A text that is a list in JSON or in Python's form, `["a dog", "a cat"]`, is the
+            captions in it.
         by_line: whether every line of a text is a caption, as in a `.txt` of WebDataset.
 
     Returns:
@@ -142,7 +147,24 @@ def texts_of(cell: Any, by_line: bool = False) -> list[Text]:
         return _listed_records(cell) or [Text(text) for text in listed_texts(cell) or [cell]]
     if isinstance(cell, Mapping):
         return _texts_of_record(cell)
+    answers = answers_of(cell)
+    if answers:  # to several questions there is no telling which describes the image
+        return [Text(answers[0])] if len(answers) == 1 else []
     return [text for entry in cell for text in texts_of(entry, by_line)]
+
+
+def answers_of(cell: object) -> list[str]:
+    """The answers in a conversation, a list of turns; empty for anything else.
+
+    Args:
+        cell: of a field.
+    """
+    turns = cell if isinstance(cell, list) else []
+    for (who, what), answerer in _TURNS.items():
+        if all(isinstance(turn, Mapping) and {who, what} <= turn.keys() for turn in turns):
+            said = (turn[what] for turn in turns if turn[who] == answerer)
+            return [text for text in said if isinstance(text, str)]
+    return []
 
 
 def lines_of(text: str) -> list[str]:

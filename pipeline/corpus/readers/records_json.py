@@ -5,7 +5,7 @@ records with captions."""
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NotRequired
 
@@ -21,8 +21,11 @@ from pipeline.corpus.dataset.annotations import (
     read_json_lines,
 )
 from pipeline.corpus.dataset.cells import (
+    CAPTION_COLUMNS,
+    CONVERSATIONS,
     IMAGE_COLUMNS,
     SPLIT_COLUMNS,
+    answers_of,
     caption_columns,
     is_plain,
     passed_over,
@@ -55,6 +58,7 @@ from pipeline.corpus.dataset.splits import (
 from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.section import Name
+from pipeline.runtime.text import Problems
 
 PUBLISHED = ("flickr30k_train.json", "coco_karpathy_train.json")
 FILES = ("*.json", "*.jsonl", "*.jsonlines", "*.ndjson")
@@ -172,7 +176,7 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
     texts = [name for name, value in record.items() if _is_texts(value) and name != image]
     if isinstance(record.get("filename"), str) and not is_plain(record.get("sentences")):
         texts = [name for name in texts if name != "sentences"]  # Karpathy's form
-    captions = next(iter(caption_columns(tuple(texts))), [])
+    captions = next(iter(caption_columns(tuple(texts), (*CAPTION_COLUMNS, *CONVERSATIONS))), [])
     if config.caption_field is not None:
         captions = [config.caption_field]
     if image is None or image not in record or not captions or captions[0] not in record:
@@ -200,11 +204,11 @@ def _is_text(value: object) -> bool:
 
 
 def _is_texts(value: object) -> bool:
-    """Whether a value could be captions: a text, or some, or records of one."""
+    """Whether a value could be captions: a text, or some, or records of one, or a conversation."""
+    if is_plain(value) or len(answers_of(value)) == 1:
+        return True
     records = value if isinstance(value, list) else [value]
-    return is_plain(value) or (
-        records != [] and all(isinstance(one, dict) and bool(texts_of(one)) for one in records)
-    )
+    return records != [] and all(isinstance(one, dict) and bool(texts_of(one)) for one in records)
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
@@ -298,7 +302,7 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
         records = read_json_lines(path, kind, hint)
     else:
         records = read_annotations(path, list[kind], hint)
-    return _rows(records, keys, split)
+    return _rows(path, records, keys, split)
 
 
 def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequence[str]:
@@ -332,7 +336,8 @@ def _of_mapping(path: Path, mapping: _Mapping, split: str | None, hint: str) -> 
         return [(image, plain_texts(own), split) for image, own in texts.items()]
     record_kind: Any = _record_kind(keys)
     records = read_annotations(path, dict[Name, record_kind], hint)
-    return _rows(({IMAGE_KEY: name, **record} for name, record in records.items()), keys, split)
+    named = [{IMAGE_KEY: name, **record} for name, record in records.items()]
+    return _rows(path, named, keys, split)
 
 
 def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) -> list[_Row]:
@@ -348,12 +353,16 @@ def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) 
     return [
         row
         for name, records in whole.items()
-        for row in _rows(records, keys, split_named(name) or split)
+        for row in _rows(path, records, keys, split_named(name) or split)
     ]
 
 
-def _rows(records: Iterable[Mapping[str, Any]], keys: _Keys, split: str | None) -> list[_Row]:
+def _rows(
+    path: Path, records: Sequence[Mapping[str, Any]], keys: _Keys, split: str | None
+) -> list[_Row]:
     """Image, captions and split of every record; split: of those that say none."""
+    if keys.captions[0] in CONVERSATIONS:
+        _check_answers(path, records, keys)
     captions_of = _texts_of_records if keys.of_records else plain_texts
     if len(keys.captions) == 1:
         (key,) = keys.captions
@@ -369,6 +378,16 @@ def _rows(records: Iterable[Mapping[str, Any]], keys: _Keys, split: str | None) 
         )
         for record in records
     ]
+
+
+def _check_answers(path: Path, records: Sequence[Mapping[str, Any]], keys: _Keys) -> None:
+    """Raise WorkbenchError naming images whose conversation has not one answer."""
+    several = [
+        record[keys.image] for record in records if len(answers_of(record[keys.captions[0]])) != 1
+    ]
+    problems = Problems(str(path))
+    problems.add("images with a conversation that has not one answer", several)
+    problems.raise_if_any("leave the answer that is the caption, or take these records out")
 
 
 def _texts_of_records(cell: object) -> list[str]:

@@ -113,6 +113,40 @@ def test_a_record_on_each_line(raw, ending):
     assert len(corpus.images) == 4
 
 
+@pytest.mark.parametrize(
+    ("field", "who", "what", "speakers"),
+    [
+        ("conversations", "from", "value", ("human", "gpt")),
+        ("messages", "role", "content", ("user", "assistant")),
+    ],
+)
+@pytest.mark.parametrize("ending", ["json", "jsonl"])
+def test_the_only_answer_of_a_conversation_is_a_caption(raw, field, who, what, speakers, ending):
+    def turns(*texts):
+        return [{who: speakers[n % 2], what: text} for n, text in enumerate(texts)]
+
+    texts = {name: f"A dog {number}." for number, name in enumerate(NAMES)}
+    records = [
+        {"id": name[0], "image": name, field: turns("<image>\nDescribe it.", text)}
+        for name, text in texts.items()
+    ]
+
+    def write_records():
+        lines = map(json.dumps, records)
+        text = "\n".join(lines) if ending == "jsonl" else json.dumps(records)
+        (raw / f"chat.{ending}").write_text(text)
+
+    write_records()
+    assert texts_of(read_all("auto", raw)) == {name: [text] for name, text in texts.items()}
+    records[2][field] += turns("Is it a cat?", "No.")
+    write_records()
+    said = refusal(read_all, "auto", raw)
+    assert f"images with a conversation that has not one answer (1): {NAMES[2]}" in said
+    records[2][field] = turns("Describe it.")
+    write_records()
+    assert f"has not one answer (1): {NAMES[2]}" in refusal(read_all, "auto", raw)
+
+
 @pytest.mark.parametrize("rest", ["restval", " RestVal "])
 def test_the_records_say_the_split(raw, capsys, rest):
     splits = dict(zip(NAMES, ("train", rest, "dev", "test"), strict=True))
