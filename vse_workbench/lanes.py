@@ -14,10 +14,11 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from pipeline.runtime.errors import WorkbenchError, first_line
+from pipeline.runtime.lock import hold_lock
 from pipeline.runtime.process import say
 from pipeline.runtime.threads import OF_RUN
 from vse_workbench.guard import guarded, own_path
@@ -45,6 +46,26 @@ class Failed(WorkbenchError):
             f"stage {stage} failed, as said above; what was complete is kept",
             f"mend it, then run the same command, or `dvc repro {stage}`",
         )
+
+
+def lock_of_runs() -> AbstractContextManager[None]:
+    """A lock on the repository: DVC refuses the stages of a second run with a line for each file.
+
+    Returns:
+        The lock, taken when it is entered.
+
+    Raises:
+        WorkbenchError: here is no repository of DVC; when it is entered, that another run has it.
+    """
+    from dvc.exceptions import NotDvcRepoError
+    from dvc.repo import Repo
+
+    try:
+        root = Path(Repo.find_root())
+    except NotDvcRepoError as error:
+        raise WorkbenchError(first_line(error)) from None
+    path = root / ".dvc" / "tmp" / "vse_repro.lock"
+    return hold_lock(path, "`vse repro`", "would run the same stages")
 
 
 def stages_to_run(targets: Sequence[str]) -> Needs:

@@ -274,6 +274,31 @@ def test_a_killed_command_takes_its_stages_with_it(repository):
     assert not running.exists()
 
 
+def test_a_second_run_is_refused_with_a_line_and_the_first_goes_on(repository):
+    folder = repository(first="Path('second.told').exists()")
+    with repro(folder) as process:
+        for line in process.stdout:
+            if line == "first: first begins\n":
+                with repro(folder) as second:
+                    said = second.stdout.read()
+                (folder / "second.told").touch()
+    assert process.returncode == 0
+    assert second.returncode == 1
+    assert said == (
+        f"error: `vse repro` is running already, as process {process.pid}, and would run the same "
+        "stages\nwait until it is done, or stop it; what it has finished is kept\n"
+    )
+    with repro(folder) as process:
+        assert "up to date" in process.stdout.read()
+
+
+def test_a_folder_without_a_repository_is_named(tmp_path):
+    with repro(tmp_path) as process:
+        said = process.stdout.read()
+    assert process.returncode == 1
+    assert said.startswith("error: you are not inside of a DVC repository")
+
+
 def test_a_name_that_dvc_does_not_know_is_named(repository):
     with repro(repository(first="True"), "third") as process:
         said = process.stdout.read()

@@ -6,7 +6,7 @@ import click
 
 from pipeline.runtime.process import name_user
 from stages.common import command
-from vse_workbench.lanes import FIRST, Processes, run_dvc, run_lanes, stages_to_run
+from vse_workbench.lanes import FIRST, Processes, lock_of_runs, run_dvc, run_lanes, stages_to_run
 
 GROUP = "run"
 
@@ -32,6 +32,7 @@ def main(targets: tuple[str, ...], lanes: int) -> None:
         interrupt=processes.interrupt,
         each_second=processes.share_processors,
     )
-    run({FIRST: set()}, lanes=1)
-    run(stages_to_run(targets), lanes=lanes)
-    run_dvc("repro", *targets)
+    with lock_of_runs():
+        run({FIRST: set()}, lanes=1)
+        run(stages_to_run(targets), lanes=lanes)
+        run_dvc("repro", *targets)
