@@ -39,12 +39,12 @@ install: $(INSTALLED)
 # uv installs in a third of pip's time, from the index that pip is told; where it cannot, pip does it.
 PACKAGES := --constraint constraints.txt --editable '.[dev]'
 INDEX = $${PIP_INDEX_URL:-$$($(PIP) config get global.index-url 2> /dev/null)}
-PIP := $(BIN)/python -m pip
+PIP := $(VENV)/bin/python -m pip
 
 # Without the package python3-venv Debian makes half an environment, one without pip.
 $(INSTALLED): pyproject.toml constraints.txt
-	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	($(PIP) install uv && UV_DEFAULT_INDEX=$(INDEX) uv pip install --python $(BIN)/python $(PACKAGES)) \
+	test -x $(VENV)/bin/pip || $(PYTHON) -m venv $(VENV)
+	($(PIP) install uv && UV_DEFAULT_INDEX=$(INDEX) uv pip install --python $(VENV)/bin/python $(PACKAGES)) \
 	  || $(PIP) install $(PACKAGES)
 	vse embed-plots
 	touch $@
