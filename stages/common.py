@@ -12,6 +12,7 @@ import click
 from models.registry import UNCALLED
 from pipeline.runtime.code import SOURCES, check_listed, check_loaded
 from pipeline.runtime.disk import to_workbench_error
+from pipeline.runtime.edits import EDITS
 from pipeline.runtime.errors import (
     LESS_MEMORY,
     WorkbenchError,
@@ -20,7 +21,7 @@ from pipeline.runtime.errors import (
 )
 from pipeline.runtime.kernels import kernel_notes
 from pipeline.runtime.lock import command_lock
-from pipeline.runtime.process import keep_freed_memory, owns_work, process_note, say
+from pipeline.runtime.process import Progress, keep_freed_memory, owns_work, process_note, say
 from pipeline.runtime.text import safe_lines
 from stages import HELP_OPTIONS, KERNELS, NOT_USED, catch_interrupts
 
@@ -62,10 +63,12 @@ def command(function: Callable[..., None]) -> click.Command:
             listing = listing if listing.is_file() else CODE / program
             if is_stage:
                 check_listed(listing, SOURCES, UNCALLED)
+                Progress.watches.append(EDITS.say_new)
             with command_lock(WORK, name, options):
                 function(**options)
             if is_stage:
                 check_loaded(listing, SOURCES)
+                EDITS.check()
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:

@@ -43,6 +43,7 @@ from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.regions.params import provenance as region_provenance
 from pipeline.features.sentences.params import SentencesConfig
 from pipeline.phrases.params import PhrasesConfig
+from pipeline.runtime.edits import EDITS
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.recipes import merge
 from pipeline.runtime.repeatable import set_threads
@@ -438,6 +439,7 @@ def load_params(
     """
     kind = whole_type() if models is None else params_type(tuple(sorted(models)))
     values = read_yaml(Path(path))
+    EDITS.remember(values)
     problems = list(find_problems(values, kind))
     if problems:
         text = "\n  ".join([f"{path}: {counted(len(problems), 'problem')}", *problems])

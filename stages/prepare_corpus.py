@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.corpus.dataset.folder import unchanged
 from pipeline.corpus.dataset.read import read_corpus
 from pipeline.corpus.dataset.source import Options
 from pipeline.corpus.scripts import describe_captions
@@ -24,7 +25,8 @@ def main(raw: Path | None, output: Path) -> None:
     params = load_params()
     folder = Path(params.raw) if raw is None else raw
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
-    corpus = read_corpus(params.dataset, folder, output, options)
+    with unchanged(folder):
+        corpus = read_corpus(params.dataset, folder, output, options)
     os.sync()  # the images, before tables speak of them
     corpus.write(output)
     for line in describe_captions(corpus.captions):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pipeline.corpus.dataset.folder import unchanged
 from pipeline.corpus.dataset.source import Options
 from pipeline.corpus.tables import SPLITS, load_captions, load_images, require_files
 from pipeline.phrases.read import read_phrases
@@ -23,14 +24,15 @@ def main(raw: Path | None, images: Path, captions: Path, output: Path) -> None:
     if params.phrases.source == "flickr30k_entities":
         require_files(table, "phrases.source: flickr30k_entities", "set phrases.source: none")
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
-    tables = read_phrases(
-        params.phrases,
-        params.dataset,
-        folder,
-        table,
-        load_captions(captions),
-        options,
-    )
+    with unchanged(folder):
+        tables = read_phrases(
+            params.phrases,
+            params.dataset,
+            folder,
+            table,
+            load_captions(captions),
+            options,
+        )
     tables.write(output)
     counts = tables.phrases["split"].value_counts()
     parts = [f"{split} {counts.get(split, 0):,}" for split in SPLITS]

@@ -11,6 +11,7 @@ from models.registry import load_for_results
 from pipeline.features.checkpoint import Description, write_checkpoint
 from pipeline.features.data import Inputs
 from pipeline.features.origin import check_origins
+from pipeline.runtime.edits import EDITS
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, say_quota, seed_everything, set_threads
@@ -103,6 +104,7 @@ def train_and_write(
         val_rsum=result.kept["val_rsum"],
     )
     if processes.rank_id == 0:
+        EDITS.check()  # while the training can still be gone on with
         write_text(curve, curve_tsv(result.history))
         write_checkpoint(output, model.weights(), description)
         resume.remove()

@@ -12,6 +12,7 @@ from models.detector.setup import NO_BOXES, decisive, training_data
 from models.detector.training import fit_detector
 from pipeline.corpus.tables import load_boxes
 from pipeline.runtime.code import code_digest
+from pipeline.runtime.edits import EDITS
 from pipeline.runtime.files import fingerprint, write_text
 from pipeline.runtime.kernels import loaded_kernels
 from pipeline.runtime.process import say
@@ -87,6 +88,7 @@ def train(
     description = describe(
         network, "trained", params=data.params, inputs=data.inputs, validation=last
     )
+    EDITS.check()  # while the training can still be gone on with
     write_text(curve, curve_tsv(history))
     write_detector(output, network, description)
     resume.remove()

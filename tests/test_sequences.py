@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from clone import ROOT
+from corpora import change_params
 from warm_python import warm_python
 
 from tests.sequences.__main__ import PYTHON
@@ -91,6 +92,30 @@ def test_a_stage_that_is_run_alone_after_an_edit_is_refused(machine):
     )
     machine.edit_code("model")
     assert machine.last() == "equal"
+
+
+@pytest.mark.slow
+def test_an_edit_of_params_while_a_training_runs_is_refused_and_loses_nothing(machine):
+    """DVC records the values that it finds when the stage ends."""
+    folder = machine.bench.folder
+    change_params(folder, vse={"training": {"epochs": 100}})
+    said = ""
+    with machine.bench.start("dvc", "repro", "train@vse") as process:
+        for line in process.stdout:
+            said += line
+            if line.startswith("epoch 3 "):
+                change_params(folder, vse={"margin": 0.35})
+    assert process.returncode > 0
+    line = "error: params.yaml was edited while train@vse ran: vse.margin is 0.35 and was 0.2\n"
+    assert line in said
+    change_params(folder, vse={"margin": 0.2})
+    done = machine.bench.run("dvc", "repro", "train@vse")
+    assert done.code == 0, done.said
+    assert "continuing after 100 epochs" in done.said
+    checkpoint = (folder / "data/checkpoints/vse.safetensors").read_bytes()
+    done = machine.bench.run(*AGAIN, "train@vse")
+    assert done.code == 0, done.said
+    assert (folder / "data/checkpoints/vse.safetensors").read_bytes() == checkpoint
 
 
 @pytest.mark.slow

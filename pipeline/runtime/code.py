@@ -22,9 +22,9 @@ RESOURCE_FOLDERS = ("templates", "static")  # folders whose files a package rend
 # What decides how a program runs or what it prints, and never what it computes.
 UNLISTED = frozenset(
     [
-        *(f"pipeline/runtime/{name}.py" for name in ("code", "disk", "engines", "errors", "graph")),
-        *(f"pipeline/runtime/{name}.py" for name in ("lock", "process", "recipes", "registry")),
-        *(f"pipeline/runtime/{name}.py" for name in ("section", "text", "threads")),
+        *(f"pipeline/runtime/{name}.py" for name in ("code", "disk", "edits", "engines", "errors")),
+        *(f"pipeline/runtime/{name}.py" for name in ("graph", "lock", "process", "recipes")),
+        *(f"pipeline/runtime/{name}.py" for name in ("registry", "section", "text", "threads")),
         *(f"stages/{name}.py" for name in ("__init__", "code", "common", "params", "registries")),
     ]
 )

@@ -8,10 +8,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import safe_lines
@@ -28,6 +28,7 @@ M_MMAP_THRESHOLD = -3
 RANK = "RANK"
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 LAUNCHER = "WORKBENCH_LAUNCHER"
+WATCH = 5.0  # seconds between two calls of what watches
 QUIET = 300.0  # seconds between lines of progress where nobody watches
 LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
 _shown = ContextVar("whether progress is shown", default=True)
@@ -137,6 +138,9 @@ class Progress:
             set.
     """
 
+    # called now and then while something is counted, by the first process alone
+    watches: ClassVar[list[Callable[[], None]]] = []
+
     def __init__(
         self, title: str, total: int, unit: str, done: int = 0, interval: float = 10.0
     ) -> None:
@@ -148,6 +152,7 @@ class Progress:
         self.started = time.monotonic()
         # the first line comes after a second: it tells how long the rest will take
         self.last_line = self.started - max(0, interval - 1)
+        self.last_watch = self.started
         self.note = ""
         self._bar = None
         if process_number() or not _shown.get():
@@ -179,6 +184,10 @@ class Progress:
         """
         self.count += units
         self.note = note or self.note
+        if time.monotonic() - self.last_watch >= WATCH and not process_number():
+            self.last_watch = time.monotonic()
+            for watch in self.watches:
+                watch()
         if self._bar is not None:
             self._bar.update(units)
             if note:

@@ -8,6 +8,7 @@ import pytest
 from corpora import ROOT, change_params
 from reader_cases import save_images
 
+from pipeline.corpus.dataset.read import read_corpus
 from pipeline.corpus.tables import RELEVANCE, load_captions, load_images, read_table
 from pipeline.corpus.words.matrix import count_words, frequent_words
 
@@ -40,6 +41,23 @@ def test_the_built_in_world_is_rendered_the_same_twice(workspace, run_stage, mon
     assert outputs[0] == outputs[1]
     images = load_images(corpus / "images.parquet")
     assert images["path"].tolist()[0] == "data/corpus/images/train_00000.jpg"
+
+
+def test_a_photograph_that_comes_while_the_others_are_read_is_no_silent_loss(
+    workspace, run_stage, monkeypatch
+):
+    """DVC looks at the folder when the stage has ended, and would take the corpus for all of it."""
+
+    def read_and_copy(*arguments):
+        corpus = read_corpus(*arguments)
+        save_images(workspace / "data/raw/shapes", "late.jpg")
+        return corpus
+
+    monkeypatch.setattr("stages.prepare_corpus.read_corpus", read_and_copy)
+    process = run_stage(*SHAPES, cwd=workspace, check=False)
+    assert process.returncode == 1
+    assert "1 file came, went or changed while it was read: late.jpg\n" in process.stderr
+    assert not (workspace / "data/corpus/images.parquet").exists()
 
 
 def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run_stage):

@@ -8,12 +8,13 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property
 from pathlib import Path
 
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 
 MOST_FILES = 5_000_000
 DEEPEST = 12  # folders below the root; a link to a folder above its own would never end
@@ -27,6 +28,8 @@ IMAGE_ENDINGS = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
     *(".ppm", ".avif", ".jp2", ".heic", ".heif"),
 )
+# Files that programs change at any time, and that nobody reads as annotations.
+OF_PROGRAMS = (".db", ".lock", ".log", ".part", ".tmp", "~")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -121,6 +124,50 @@ def list_folder(root: Path) -> Folder:
         if depth(folder) < DEEPEST:
             waiting += [joined(folder, name) for name in folders]
     return Folder(root, files)
+
+
+@contextmanager
+def unchanged(root: Path) -> Iterator[None]:
+    """Read a folder that stays as it is: DVC takes what was made of it for what its content at the
+    end makes, and would not read again what came meanwhile.
+
+    Args:
+        root: the folder.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        WorkbenchError: names files that came, went or were written while the context was open.
+    """
+    before = _state(root)
+    yield
+    after = _state(root)
+    changed = sorted(
+        file for file in before.keys() | after.keys() if before.get(file) != after.get(file)
+    )
+    if changed:
+        raise WorkbenchError(
+            f"{root}: {counted(len(changed), 'file')} came, went or changed while it was read: "
+            f"{listing(changed)}",
+            "run the same command again when the folder is complete",
+        )
+
+
+def _state(root: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of every file that may be read; of images their names alone, for who reads one
+    compares its content with the corpus."""
+    if not root.is_dir():  # its reader says what is wrong
+        return {}
+    folder = list_folder(root)
+    state = dict.fromkeys(folder, (0, 0))
+    for file in folder.others:
+        if file.lower().endswith(OF_PROGRAMS):
+            del state[file]
+        elif (root / file).exists():  # no link into nothing
+            status = (root / file).stat()
+            state[file] = (status.st_size, status.st_mtime_ns)
+    return state
 
 
 def _entries(path: Path) -> tuple[list[str], list[str]]:
