@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.sequences.clones import Clones
 from tests.sequences.machine import PLENTY, Play, SequenceMachine, draw
+from tests.sequences.midway import MidwayMachine
 from tests.support.full_disk import small_disks
 from tests.support.warm_python import warm_python
 
@@ -33,9 +34,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, help="of sequences")
     parser.add_argument("--only", type=int, help="the number of one, instead of all")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="none begins later")
-    parser.add_argument("--results", type=Path, default=WORK / "sequences.jsonl")
+    parser.add_argument("--midway", action="store_true", help="with edits while stages run")
+    parser.add_argument("--results", type=Path, help="default: sequences.jsonl or midway.jsonl")
     parser.add_argument("--memory", type=Path, default=WORK / "sequences", help="of fresh clones")
     options = parser.parse_args()
+    if options.results is None:
+        options.results = WORK / f"{'midway' if options.midway else 'sequences'}.jsonl"
     if not os.environ.get(MOUNTED) and small_disks():  # again, where a disk may be mounted
         mount = f'mount -t tmpfs -o size={PLENTY} none {DISK} && exec "$@"'
         command = ["unshare", "-rm", "sh", "-c", mount, "sh", sys.executable]
@@ -49,7 +53,8 @@ def main() -> int:
     print("\n".join(table(found)))
     for number, outcome in sorted(found.items()):
         if outcome not in GOOD:
-            command = f"python -m tests.sequences --seed {options.seed} --only {number}"
+            kind = " --midway" if options.midway else ""
+            command = f"python -m tests.sequences{kind} --seed {options.seed} --only {number}"
             print(f"{command}: {outcome}")
     return int(any(outcome not in GOOD for outcome in found.values()))
 
@@ -72,13 +77,14 @@ def run(at: Path, disk: Path | None, options: argparse.Namespace) -> dict[int, s
         if options.only is not None:
             print("\n".join(steps))
 
+    machine = MidwayMachine if options.midway else SequenceMachine
     numbers = range(options.count) if options.only is None else [options.only]
     left = [number for number in numbers if number not in found]
     with warm_python(at / "python", PYTHON) as python:
         shared = Play(Clones(at / "clones", python, options.memory.resolve()), disk, report)
         for number in left:
             if time.monotonic() < until:
-                draw(options.seed, number, SequenceMachine, shared)
+                draw(options.seed, number, machine, shared)
     return found
 
 

@@ -53,7 +53,7 @@ TINY = {
     "cca": {"dim": 4, "regularisation": 0.1},
     "evaluation": {"bootstrap": 20},
 }
-LEFT_OUT = ("benchmarks", "docs", "metrics", "recipes", "report", "tests", "vse_workbench")
+LEFT_OUT = ("benchmarks", "docs", "metrics", "recipes", "report", "tests")
 LEFT_OUT += ("data/curves", "data/plots", "data/raw", "claims.yaml", "dvc.lock")
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property
@@ -155,18 +155,15 @@ def unchanged(root: Path) -> Iterator[None]:
 
 
 def _state(root: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of every file that may be read; of images their names alone, for who reads one
-    compares its content with the corpus."""
+    """Size and time of every file that may be read."""
     if not root.is_dir():  # its reader says what is wrong
         return {}
-    folder = list_folder(root)
-    state = dict.fromkeys(folder, (0, 0))
-    for file in folder.others:
-        if file.lower().endswith(OF_PROGRAMS):
-            del state[file]
-        elif (root / file).exists():  # no link into nothing
-            status = (root / file).stat()
-            state[file] = (status.st_size, status.st_mtime_ns)
+    state = {}
+    for file in list_folder(root):
+        if not file.lower().endswith(OF_PROGRAMS):
+            with suppress(FileNotFoundError):  # a link into nothing, or gone just now
+                status = os.stat(root / file)
+                state[file] = (status.st_size, status.st_mtime_ns)
     return state
 
 

@@ -23,6 +23,7 @@ def raw(tmp_path):
     [
         (lambda raw: (raw / "images/c.jpg").touch(), "images/c.jpg"),
         (lambda raw: (raw / "images/a.jpg").unlink(), "images/a.jpg"),
+        (lambda raw: (raw / "images/a.jpg").write_text("other"), "images/a.jpg"),
         (lambda raw: (raw / "captions.csv").write_text("image\n"), "captions.csv"),
         (lambda raw: os.utime(raw / "captions.csv", (1, 1)), "captions.csv"),
         (lambda raw: (raw / "more").mkdir() or (raw / "more/d.png").touch(), "more/d.png"),
