@@ -21,6 +21,7 @@ from pipeline.runtime.errors import (
 )
 from pipeline.runtime.kernels import kernel_notes
 from pipeline.runtime.lock import command_lock
+from pipeline.runtime.named import check_named
 from pipeline.runtime.process import Progress, keep_freed_memory, owns_work, process_note, say
 from pipeline.runtime.text import safe_lines
 from stages import HELP_OPTIONS, KERNELS, NOT_USED, catch_interrupts
@@ -63,11 +64,13 @@ def command(function: Callable[..., None]) -> click.Command:
             listing = listing if listing.is_file() else CODE / program
             if is_stage:
                 check_listed(listing, SOURCES, UNCALLED)
+                check_named(listing, NAMED, DIGESTS)
                 Progress.watches.append(EDITS.say_new)
             with command_lock(WORK, name, options):
                 function(**options)
             if is_stage:
                 check_loaded(listing, SOURCES)
+                check_named(listing, NAMED, DIGESTS)
                 EDITS.check()
         except WorkbenchError as error:
             fail(str(error))

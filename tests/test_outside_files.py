@@ -153,6 +153,11 @@ def test_a_replaced_file_re_runs_the_stages_that_read_it_and_no_others(clone, ve
     assert metrics.read_bytes() != first
     assert "Data and pipelines are up to date." in clone.run(*status)
 
+    vectors(2)
+    alone = ("dvc", "repro", "--force", "--single-item", "extract_image_features")
+    said = clone.run(*alone, check=False)
+    assert "was written after check_params had looked at it" in said
+
     vectors(0)  # all of it has been there before
     assert ran(clone.run("dvc", "repro", "evaluate@cca")) == []
     assert metrics.read_bytes() == first

@@ -86,18 +86,55 @@ def named_digests(files: Mapping[str, str], memory: Path) -> dict[str, str]:
     used: Memory = {}
     found: dict[str, str] = {}
     for key, path in files.items():
-        lines = []
+        digests = {}
         for inside in _files_in(key, path):
             file = os.path.abspath(os.path.join(path, inside))
             used[file] = _memory_of_file(key, file, used.get(file, known.get(file, [])))
-            found[key] = str(used[file][-1])
-            lines.append(f"{inside} {found[key]}\n")
-        if os.path.isdir(path):
-            text = "".join(lines).encode(errors="surrogateescape")
-            found[key] = hashlib.sha256(text).hexdigest()
+            digests[inside] = str(used[file][-1])
+        found[key] = _whole(digests)
     if used != known:
         write_text(memory, json.dumps(used))
     return found
+
+
+def check_named(listing: Path, folder: Path, memory: Path) -> None:
+    """Refuse a stage whose named files are others than check_params has listed: DVC would keep what
+    it makes as made of those, and bring it back where they come back.
+
+    Args:
+        listing: The list that check_params wrote, with a line `key digest` for each named file or
+            folder that the stage reads. Without a list nothing is checked.
+        folder: Of the links to named files.
+        memory: JSON file with the digests of files whose size and time are still those of then.
+
+    Raises:
+        WorkbenchError: Names a file or folder that has other content.
+    """
+    if not listing.is_file():
+        return
+    known = {tuple(signs): str(digest) for *signs, digest in _read_memory(memory).values()}
+    for line in listing.read_text(encoding="utf-8").splitlines():
+        key, _, digest = line.partition(" ")
+        place = folder / key
+        if not place.exists():
+            continue
+        digests = {}
+        for inside in _files_in(key, str(place)):
+            file = place / inside
+            digests[inside] = known.get(tuple(_signs(file))) or sha256_file(file)
+        if _whole(digests) != digest:
+            raise WorkbenchError(
+                f"{key}: {os.path.realpath(place)} was written after check_params had looked at it",
+                "run dvc repro again, without --single-item",
+            )
+
+
+def _whole(digests: Mapping[str, str]) -> str:
+    """The digest of a named file, or of all in a named folder, by their paths inside it."""
+    if list(digests) == [""]:
+        return digests[""]
+    text = "".join(f"{inside} {digest}\n" for inside, digest in digests.items())
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def _files_in(key: str, path: str) -> list[str]:
@@ -137,10 +174,15 @@ def _read_memory(memory: Path) -> Memory:
 
 def _memory_of_file(key: str, path: str, before: list[int | str]) -> list[int | str]:
     """What the memory keeps of a file: as before, where size and time are those of then."""
-    status = os.stat(path)
-    signs = [status.st_size, status.st_mtime_ns, status.st_ino]
+    signs = _signs(path)
     if before[:-1] == signs:
         return before
-    if status.st_size > LARGE:
+    if signs[0] > LARGE:
         say(f"{key}: reads {path} once, so that it is noticed when the file is replaced")
     return [*signs, sha256_file(path)]
+
+
+def _signs(path: str | Path) -> list[int]:
+    """What tells a file that was not written since: its size, its time of change, its number."""
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns, status.st_ino]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipeline.runtime.named as module
-from pipeline.runtime.named import link_files, named_digests, named_files
+from pipeline.runtime.named import check_named, link_files, named_digests, named_files
 from pipeline.runtime.section import Name, NamesFile, PathOrNone, Section, Weights
 from stages.params import whole_type
 
@@ -173,3 +173,36 @@ def test_whatever_was_named_before_the_links_are_those_of_now(tmp_path_factory, 
         for file in below:
             wanted[os.path.normpath(f"{key}/{file.relative_to(path)}")] = file.read_text()
     assert {name: path.read_text() for name, path in links(folder / "links").items()} == wanted
+
+
+@pytest.fixture
+def listed(outside):
+    """A list that names a file and a folder, as check_params leaves it, and what it asks for."""
+    files = {"one.path": str(outside / "a.npy"), "all.path": str(outside)}
+    named, memory, listing = Path("named"), Path("memory.json"), Path("list")
+    link_files(named, files)
+    digests = named_digests(files, memory)
+    lines = ["models/vse.py 0123456789abcdef", *(f"{key} {digests[key]}" for key in files)]
+    listing.write_text("".join(f"{line}\n" for line in lines))
+    return listing, named, memory
+
+
+@pytest.mark.parametrize("with_memory", [True, False])
+def test_named_files_that_are_as_they_were_are_taken(outside, listed, with_memory):
+    if not with_memory:
+        listed[-1].unlink()
+    check_named(*listed)
+    os.utime(outside / "a.npy", (1, 1))  # of another time, with the same content
+    (outside / ".hidden").write_text("new")
+    check_named(*listed)
+    listed[0].unlink()  # not run by DVC
+    check_named(*listed)
+
+
+@pytest.mark.parametrize(("name", "key"), [("a.npy", "one.path"), ("deep/b [1].npy", "all.path")])
+def test_named_files_that_were_written_since_are_refused(outside, listed, name, key):
+    """DVC would keep what is made of them as made of those that check_params has listed."""
+    (outside / name).write_text("other")
+    said = refusal(check_named, *listed)
+    assert said.startswith(f"{key}: ")
+    assert "was written after check_params had looked at it" in said
