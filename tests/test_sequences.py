@@ -11,6 +11,7 @@ from clone import ROOT
 from corpora import change_params
 from warm_python import warm_python
 
+from pipeline.runtime.yaml_text import read_yaml
 from tests.sequences.__main__ import PYTHON
 from tests.sequences.clones import LAST, Clones
 from tests.sequences.kills import Kill
@@ -116,6 +117,25 @@ def test_an_edit_of_params_while_a_training_runs_is_refused_and_loses_nothing(ma
     done = machine.bench.run(*AGAIN, "train@vse")
     assert done.code == 0, done.said
     assert (folder / "data/checkpoints/vse.safetensors").read_bytes() == checkpoint
+
+
+@pytest.mark.slow
+def test_an_experiment_is_applied_where_only_a_part_of_the_graph_has_run(machine):
+    """DVC fails with a list of outputs that were never made, but does all the rest."""
+    bench = machine.bench
+    done = bench.run("dvc", "exp", "run", "--name", "mine", "-S", "cca.dim=3", LAST)
+    assert done.code == 0, done.said
+    made = bench.outputs()
+    bench.run("git", "checkout", ".")
+    assert bench.outputs() != made  # metrics, which git tracks
+    done = bench.run("dvc", "exp", "apply", "mine")
+    assert "ERROR: Checkout failed for following targets:" in done.said
+    ways = (ROOT / "docs/troubleshooting.md").read_text()
+    assert "| `Checkout failed for following targets: ...` |" in ways
+    assert read_yaml(bench.folder / "params.yaml")["cca"]["dim"] == 3
+    assert bench.outputs() == made
+    status = bench.run("dvc", "status", "--with-deps", LAST)
+    assert status.said.strip() == "Data and pipelines are up to date."
 
 
 @pytest.mark.slow
