@@ -44,7 +44,8 @@ PIP := $(VENV)/bin/python -m pip
 # Without the package python3-venv Debian makes half an environment, one without pip.
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/pip || $(PYTHON) -m venv $(VENV)
-	($(PIP) install --constraint constraints.txt uv && UV_DEFAULT_INDEX=$(INDEX) uv pip install --python $(VENV)/bin/python $(PACKAGES)) \
+	($(PIP) install --constraint constraints.txt uv \
+	  && UV_DEFAULT_INDEX=$(INDEX) uv pip install --python $(VENV)/bin/python $(PACKAGES)) \
 	  || $(PIP) install $(PACKAGES)
 	vse embed-plots
 	touch $@
