@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from models.registry import UNCALLED
-from pipeline.runtime.code import SOURCES, check_listed, check_loaded
+from pipeline.runtime.code import SOURCES, Imports, check_listed, check_loaded
 from pipeline.runtime.disk import to_workbench_error
 from pipeline.runtime.edits import EDITS
 from pipeline.runtime.errors import (
@@ -63,6 +63,7 @@ def command(function: Callable[..., None]) -> click.Command:
             listing = CODE / f"{program}@{options.get('name')}"  # where each item has a list
             listing = listing if listing.is_file() else CODE / program
             if is_stage:
+                imports = Imports()
                 check_listed(listing, SOURCES, UNCALLED)
                 check_named(listing, NAMED, DIGESTS)
                 Progress.watches.append(EDITS.say_new)
@@ -70,6 +71,7 @@ def command(function: Callable[..., None]) -> click.Command:
                 function(**options)
             if is_stage:
                 check_loaded(listing, SOURCES)
+                check_listed(listing, SOURCES, UNCALLED, files=imports.of_present_code())
                 check_named(listing, NAMED, DIGESTS)
                 EDITS.check()
         except WorkbenchError as error:

@@ -119,6 +119,33 @@ def test_an_edit_of_params_while_a_training_runs_is_refused_and_loses_nothing(ma
     assert (folder / "data/checkpoints/vse.safetensors").read_bytes() == checkpoint
 
 
+# A stage whose model somebody edits when it has compared its code with its list, and not yet
+# imported the model.
+EDITED_BEFORE_ITS_IMPORT = """
+import runpy, sys
+from pathlib import Path
+import stages.common
+compared = stages.common.check_named
+def edit(*arguments):
+    text = Path("models/cca.py").read_text()
+    Path("models/cca.py").write_text(text.replace("images - self", "images - 0.5 * self"))
+    compared(*arguments)
+stages.common.check_named = edit
+runpy.run_module("stages.score", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.slow
+def test_code_that_is_edited_before_a_stage_imports_it_is_refused(machine):
+    folder = machine.bench.folder
+    command = read_yaml(folder / "dvc.lock")["stages"]["score@cca"]["cmd"].split()
+    assert command[:3] == ["python", "-m", "stages.score"]
+    (folder / "edited.py").write_text(EDITED_BEFORE_ITS_IMPORT)
+    done = machine.bench.run("python", "-m", "edited", *command[3:])
+    assert done.code == 1
+    assert "error: models/cca.py changed after check_params had listed" in done.said
+
+
 @pytest.mark.slow
 def test_an_experiment_is_applied_where_only_a_part_of_the_graph_has_run(machine):
     """DVC fails with a list of outputs that were never made, but does all the rest."""

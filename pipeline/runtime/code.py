@@ -8,9 +8,11 @@ import ast
 import hashlib
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
@@ -197,8 +199,39 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
         )
 
 
+class Imports:
+    """When this process runs each source that it imports, from now on."""
+
+    def __init__(self) -> None:
+        self.moments: dict[str, int] = {}  # by file; nanoseconds, as files are dated
+        sys.addaudithook(self._note)
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "exec" and getattr(arguments[0], "co_name", "") == "<module>":
+            self.moments.setdefault(arguments[0].co_filename, time.time_ns())
+
+    def of_present_code(self, root: Path = ROOT) -> frozenset[str]:
+        """The files that were imported as they now are; the others were written later.
+
+        Args:
+            root: the folder with the packages.
+
+        Returns:
+            Paths from the root.
+        """
+        files = {Path(file): moment for file, moment in self.moments.items()}
+        return frozenset(
+            file.relative_to(root).as_posix()
+            for file, moment in files.items()
+            if file.is_relative_to(root) and file.is_file() and file.stat().st_mtime_ns < moment
+        )
+
+
 def check_listed(
-    listing: Path, memory: Path | None = None, uncalled: frozenset[str] = frozenset()
+    listing: Path,
+    memory: Path | None = None,
+    uncalled: frozenset[str] = frozenset(),
+    files: frozenset[str] | None = None,
 ) -> None:
     """Refuse a stage whose code has changed since its list was written: DVC would keep what it
     makes as made by the code before, and bring it back where that code comes back. Without a list
@@ -208,6 +241,7 @@ def check_listed(
         listing: the list that check_params wrote, a line `path digest` for each file.
         memory: of `Sources`.
         uncalled: names of methods that a list may leave out.
+        files: those that are compared; None for all.
 
     Raises:
         WorkbenchError: files have other code than the list says.
@@ -220,7 +254,7 @@ def check_listed(
     digests = {
         file: digest
         for file, _, digest in (line.partition(" ") for line in lines)
-        if file.endswith(".py") or (ROOT / file).is_file()
+        if (file.endswith(".py") or (ROOT / file).is_file()) and (files is None or file in files)
     }
     changed = [
         file

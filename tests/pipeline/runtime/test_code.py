@@ -1,6 +1,10 @@
 """Digests of code: what changes one, which files a program may load, and the net under it."""
 
+import subprocess
+import sys
+
 import pytest
+from corpora import ROOT
 
 import pipeline.evaluation.figures  # noqa: F401 - loaded, for the last test
 from pipeline.runtime.code import Sources, check_listed, check_loaded, loaded_sources
@@ -147,3 +151,39 @@ def test_a_stage_of_other_code_than_its_list_is_refused(tmp_path):
         WorkbenchError, match=r"^pipeline/features/split.py changed .* of score@cca"
     ):
         check_listed(listing, uncalled=frozenset({"attention"}))
+
+
+LATE_IMPORTS = """
+import os, sys, time
+from pathlib import Path
+from pipeline.runtime.code import Imports
+import models
+folder = Path(sys.argv[1])
+models.__path__.append(str(folder))
+imports = Imports()
+import models.as_it_is, models.written_later
+later = time.time() + 1
+os.utime(folder / "written_later.py", (later, later))
+print(sorted(imports.of_present_code(folder)))
+"""
+
+
+def test_imports_tell_what_was_imported_as_it_now_is(tmp_path):
+    for name in ("as_it_is", "written_later", "not_imported"):
+        (tmp_path / f"{name}.py").write_text("x = 1\n")
+    done = subprocess.run(
+        [sys.executable, "-c", LATE_IMPORTS, tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "['as_it_is.py']\n"
+
+
+def test_some_files_of_a_list_can_be_compared_alone(tmp_path):
+    listing = tmp_path / "score@cca"
+    listing.write_text("models/cca.py 0\npipeline/features/split.py 0\n")
+    check_listed(listing, files=frozenset({"models/vse.py"}))
+    with pytest.raises(WorkbenchError, match=r"^models/cca.py changed after"):
+        check_listed(listing, files=frozenset({"models/cca.py"}))
