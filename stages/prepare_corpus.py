@@ -25,12 +25,12 @@ def main(raw: Path | None, output: Path) -> None:
     params = load_params()
     folder = Path(params.raw) if raw is None else raw
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
-    with unchanged(folder):
+    with unchanged(folder):  # to the end, behind which DVC looks at it
         corpus = read_corpus(params.dataset, folder, output, options)
-    os.sync()  # the images, before tables speak of them
-    corpus.write(output)
-    for line in describe_captions(corpus.captions):
-        say(line)
+        os.sync()  # the images, before tables speak of them
+        corpus.write(output)
+        for line in describe_captions(corpus.captions):
+            say(line)
     images, captions = (table["split"].value_counts() for table in (corpus.images, corpus.captions))
     parts = [
         f"{split} {counted(images[split], 'image')} {counted(captions[split], 'caption')}"

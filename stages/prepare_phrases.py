@@ -24,7 +24,7 @@ def main(raw: Path | None, images: Path, captions: Path, output: Path) -> None:
     if params.phrases.source == "flickr30k_entities":
         require_files(table, "phrases.source: flickr30k_entities", "set phrases.source: none")
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
-    with unchanged(folder):
+    with unchanged(folder):  # to the end, behind which DVC looks at it
         tables = read_phrases(
             params.phrases,
             params.dataset,
@@ -33,7 +33,7 @@ def main(raw: Path | None, images: Path, captions: Path, output: Path) -> None:
             load_captions(captions),
             options,
         )
-    tables.write(output)
+        tables.write(output)
     counts = tables.phrases["split"].value_counts()
     parts = [f"{split} {counts.get(split, 0):,}" for split in SPLITS]
     say(f"phrases: {', '.join(parts)}; {len(tables.boxes):,} boxes")

@@ -11,7 +11,9 @@ from hypothesis.stateful import rule
 from tests.sequences.clones import LAST, Ended
 from tests.sequences.machine import AGAIN, EDITS, IMAGES, MODULES, SETTINGS, SequenceMachine
 
-AFTER = st.integers(0, 3)  # lines that a stage prints before something is edited
+# Lines that a stage prints before something is edited; not the last ones: what happens in the
+# hundredths of a second between a stage's last look and DVC's own is seen by neither.
+AFTER = st.integers(0, 2)
 STAGES = st.sampled_from(sorted(MODULES))
 
 

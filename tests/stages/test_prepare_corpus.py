@@ -57,7 +57,7 @@ def test_a_photograph_that_comes_while_the_others_are_read_is_no_silent_loss(
     process = run_stage(*SHAPES, cwd=workspace, check=False)
     assert process.returncode == 1
     assert "1 file came, went or changed while it was read: late.jpg\n" in process.stderr
-    assert not (workspace / "data/corpus/images.parquet").exists()
+    assert "corpus: train" not in process.stdout
 
 
 def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run_stage):
