@@ -25,7 +25,7 @@ def main(raw: Path | None, output: Path) -> None:
     params = load_params()
     folder = Path(params.raw) if raw is None else raw
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
-    with unchanged(folder):  # to the end, behind which DVC looks at it
+    with unchanged(folder, output):  # to the end, behind which DVC looks at it
         corpus = read_corpus(params.dataset, folder, output, options)
         os.sync()  # the images, before tables speak of them
         corpus.write(output)

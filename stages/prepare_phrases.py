@@ -24,7 +24,7 @@ def main(raw: Path | None, images: Path, captions: Path, output: Path) -> None:
     if params.phrases.source == "flickr30k_entities":
         require_files(table, "phrases.source: flickr30k_entities", "set phrases.source: none")
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
-    with unchanged(folder):  # to the end, behind which DVC looks at it
+    with unchanged(folder, output):  # to the end, behind which DVC looks at it
         tables = read_phrases(
             params.phrases,
             params.dataset,

@@ -127,12 +127,13 @@ def list_folder(root: Path) -> Folder:
 
 
 @contextmanager
-def unchanged(root: Path) -> Iterator[None]:
+def unchanged(root: Path, output: Path) -> Iterator[None]:
     """Read a folder that stays as it is: DVC takes what was made of it for what its content at the
     end makes, and would not read again what came meanwhile.
 
     Args:
         root: the folder.
+        output: a folder that is written meanwhile, which may lie in it.
 
     Yields:
         Nothing.
@@ -140,9 +141,9 @@ def unchanged(root: Path) -> Iterator[None]:
     Raises:
         WorkbenchError: names files that came, went or were written while the context was open.
     """
-    before = _state(root)
+    before = _state(root, output)
     yield
-    after = _state(root)
+    after = _state(root, output)
     changed = sorted(
         file for file in before.keys() | after.keys() if before.get(file) != after.get(file)
     )
@@ -154,13 +155,14 @@ def unchanged(root: Path) -> Iterator[None]:
         )
 
 
-def _state(root: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of every file that may be read."""
+def _state(root: Path, output: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of every file that may be read, but for those in `output`."""
     if not root.is_dir():  # its reader says what is wrong
         return {}
+    own = os.path.relpath(output.resolve(), root.resolve())
     state = {}
     for file in list_folder(root):
-        if not file.lower().endswith(OF_PROGRAMS):
+        if not file.lower().endswith(OF_PROGRAMS) and not file.startswith(f"{own}/"):
             with suppress(FileNotFoundError):  # a link into nothing, or gone just now
                 status = os.stat(root / file)
                 state[file] = (status.st_size, status.st_mtime_ns)

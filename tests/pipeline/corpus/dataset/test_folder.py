@@ -31,22 +31,25 @@ def raw(tmp_path):
     ],
 )
 def test_what_comes_goes_or_changes_meanwhile_is_named(raw, change, named):
-    with pytest.raises(WorkbenchError) as caught, unchanged(raw):
+    with pytest.raises(WorkbenchError) as caught, unchanged(raw, raw / "made"):
         change(raw)
     assert re.fullmatch(
         f"{re.escape(str(raw))}: [12] files? came, went or changed while it was read: {named}",
         caught.value.message,
     )
-    with unchanged(raw):  # as it now is
+    with unchanged(raw, raw / "made"):  # as it now is
         pass
 
 
-@pytest.mark.parametrize("name", [".hidden", "thumbs.db", "a.jpg.part", "run.log", "notes.txt~"])
+@pytest.mark.parametrize(
+    "name", [".hidden", "thumbs.db", "a.jpg.part", "run.log", "notes.txt~", "made/images.parquet"]
+)
 def test_what_nobody_reads_may_change(raw, name):
-    with unchanged(raw):
+    with unchanged(raw, raw / "made"):
+        (raw / name).parent.mkdir(exist_ok=True)
         (raw / name).write_text("other")
 
 
 def test_what_is_no_folder_is_left_to_its_reader(tmp_path):
-    with unchanged(tmp_path / "missing"):
+    with unchanged(tmp_path / "missing", tmp_path):
         pass
