@@ -60,6 +60,8 @@ WAYS_OUT = {
     r"failed to reproduce '[^']*': *$": ("git", "checkout", FIRST, "--", "dvc.lock"),
     r"Unable to read RWLock-file": ("rm", "-f", ".dvc/tmp/rwlock"),
 }
+BUSY = "is busy, it is being blocked by:"
+MOST_WAITS = 10
 SOURCES = ("params.yaml", "models", "pipeline", RAW)  # what steps may make wrong
 IMAGES = ("add", "remove", "replace", "lose")  # lose: the file alone, which is refused
 MODULES = {  # of stages
@@ -294,6 +296,9 @@ class SequenceMachine(RuleBasedStateMachine):
     def brought_up_to_date(self) -> Ended:
         """`dvc repro`, again where the documents have a way out of what DVC says."""
         done = self.bench.run("dvc", "repro", LAST)
+        for _ in range(MOST_WAITS):
+            if BUSY in done.said:  # a killed process is there until the system has taken note
+                done = self.bench.run("dvc", "repro", LAST)
         if self.take_way_out(done):
             done = self.bench.run("dvc", "repro", LAST)
         return done
