@@ -45,7 +45,8 @@ PIP := $(VENV)/bin/python -m pip
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/pip || $(PYTHON) -m venv $(VENV)
 	($(PIP) install --constraint constraints.txt uv \
-	  && UV_DEFAULT_INDEX=$(INDEX) uv pip install --python $(VENV)/bin/python $(PACKAGES)) \
+	  && UV_DEFAULT_INDEX=$(INDEX) uv pip install --compile-bytecode \
+	    --python $(VENV)/bin/python $(PACKAGES)) \
 	  || $(PIP) install $(PACKAGES)
 	vse embed-plots
 	touch $@

@@ -158,7 +158,7 @@ def test_an_experiment_is_applied_where_only_a_part_of_the_graph_has_run(machine
     done = bench.run("dvc", "exp", "apply", "mine")
     assert "ERROR: Checkout failed for following targets:" in done.said
     ways = (ROOT / "docs/troubleshooting.md").read_text()
-    assert "| `Checkout failed for following targets: ...` |" in ways
+    assert "- *Checkout failed for following targets: ...*" in ways
     assert read_yaml(bench.folder / "params.yaml")["cca"]["dim"] == 3
     assert bench.outputs() == made
     status = bench.run("dvc", "status", "--with-deps", LAST)
