@@ -49,7 +49,11 @@ DEFAULT_IDS = "ids"
 MOST_ARRAYS = 20  # of a file in which they are looked for
 MAT = ".mat"
 # What people call an array of ids, the best first; beside it may be captions or labels.
-IDS_OF_IMAGES = (*IMAGE_COLUMNS[:-2], "filenames", "file_names", "paths", "image_ids", "names")
+NUMBERS_OR_ADDRESSES = ("image_id", "image_url", "url")
+IDS_OF_IMAGES = (
+    *(name for name in IMAGE_COLUMNS if name not in NUMBERS_OR_ADDRESSES),
+    *("filenames", "file_names", "paths", "names", "image_id", "image_ids"),
+)
 IDS_OF_CAPTIONS = ("caption_id", "caption_ids", "sentid", "sentids", "text_id", "text_ids")
 NAME_ARRAYS = "name the arrays of ids and vectors under `file` in params.yaml"
 OF_CAPTIONS = (

@@ -103,7 +103,7 @@ def recorded_keys(stage: str, values: Values) -> list[str]:
         Dotted keys, as dvc.yaml lists them under `params`.
     """
     name, _, item = stage.partition("@")
-    entry = read_yaml(GRAPH)["stages"][name]
+    entry = read_yaml(GRAPH)["stages"].get(name, {})  # none: of a stage that was taken out
     entry = entry.get("do", entry)
     if PARAMS.name in entry.get("deps", []):
         return list(values)

@@ -100,6 +100,7 @@ def test_an_edit_of_what_dvc_records_is_refused_at_the_end(
         ("train@scan", "margin: 0.2", "margin: 0.3"),  # of vse
         ("images", "images: null", "images: a"),
         ("train@vse", "seed: 1\n", "# a comment\nseed: 1\n"),
+        ("taken_out@vse", "margin: 0.2", "margin: 0.3"),  # of dvc.yaml, while it ran
         (None, "margin: 0.2", "margin: 0.3"),  # no stage of DVC's
     ],
 )

@@ -305,6 +305,8 @@ def test_ids_are_those_that_are_called_so_beside_other_texts(tmp_path, name):
     own = {name: PATHS, "caption": ["a dog"] * len(PATHS), "label": list(range(len(PATHS)))}
     pd.DataFrame(own | {"embedding": list(VECTORS)}).to_parquet(tmp_path / "v.parquet")
     np.testing.assert_array_equal(opened(tmp_path / "v.parquet")[1], VECTORS)
+    np.savez(tmp_path / "n.npz", x=VECTORS, image_id=np.arange(len(PATHS)), names=np.array(PATHS))
+    np.testing.assert_array_equal(opened(tmp_path / "n.npz")[1], VECTORS)
     numbers = {"image_id": [Path(path).stem for path in PATHS], "caption": own["caption"]}
     table = pd.DataFrame(numbers | {"embedding": list(VECTORS)})
     table.astype({"image_id": int}).to_parquet(tmp_path / "w.parquet")
