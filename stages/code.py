@@ -2,8 +2,8 @@
 from outside, and settings that DVC would not see.
 
 `check_params` writes a list of files and their digests for each stage that dvc.yaml names one of,
-`train@vse` or `evaluate`. When the stage begins, pipeline.runtime.code.check_listed compares the
-digests; when it ends, check_loaded the files that it has loaded.
+`train@vse` or `evaluate`. When a stage begins and when it ends, stages.common.as_recorded compares
+it with what is there and with the files that the stage has loaded.
 """
 
 import json

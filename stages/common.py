@@ -3,7 +3,8 @@
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,23 +58,12 @@ def command(function: Callable[..., None]) -> click.Command:
             for line in kernel_notes(NOT_USED, KERNELS) if owns_work() else ():
                 say(line)
             spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-            is_stage = (
-                spec is not None and spec.name == f"stages.{program}"
-            )  # not `vse`, nor a test
-            listing = CODE / f"{program}@{options.get('name')}"  # where each item has a list
-            listing = listing if listing.is_file() else CODE / program
-            if is_stage:
-                imports = Imports()
-                check_listed(listing, SOURCES, UNCALLED)
-                check_named(listing, NAMED, DIGESTS)
-                Progress.watches.append(EDITS.say_new)
-            with command_lock(WORK, name, options):
+            is_stage = spec is not None and spec.name == f"stages.{program}"  # no `vse`, no test
+            own = CODE / f"{program}@{options.get('name')}"  # where each item has a list
+            listing = own if own.is_file() else CODE / program
+            recorded = as_recorded(listing) if is_stage else nullcontext()
+            with recorded, command_lock(WORK, name, options):
                 function(**options)
-            if is_stage:
-                check_loaded(listing, SOURCES)
-                check_listed(listing, SOURCES, UNCALLED, files=imports.of_present_code())
-                check_named(listing, NAMED, DIGESTS)
-                EDITS.check()
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:
@@ -89,6 +79,32 @@ def command(function: Callable[..., None]) -> click.Command:
     epilog = f"\b\nExample: {example}" if example else None  # \b: click does not wrap it
     context = HELP_OPTIONS | {"show_default": True}
     return click.command(help=text, epilog=epilog, context_settings=context)(versioned)
+
+
+@contextmanager
+def as_recorded(listing: Path) -> Iterator[None]:
+    """Run a stage on what DVC will record for it. DVC looks at params.yaml behind the stage, and
+    knows code and named files by the list that check_params has written before.
+
+    Args:
+        listing: The stage's list.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        WorkbenchError: Code, a named file or a key of params.yaml is another than DVC takes it for,
+            or was while the stage ran.
+    """
+    imports = Imports()
+    check_listed(listing, SOURCES, UNCALLED)
+    check_named(listing, NAMED, DIGESTS)
+    Progress.watches.append(EDITS.say_new)
+    yield
+    check_loaded(listing, SOURCES)
+    check_listed(listing, SOURCES, UNCALLED, files=imports.of_present_code())
+    check_named(listing, NAMED, DIGESTS)
+    EDITS.check()
 
 
 def paths(

@@ -48,8 +48,8 @@ DEFAULT_NAME = "features"  # the arrays that are read unless others are named
 DEFAULT_IDS = "ids"
 MOST_ARRAYS = 20  # of a file in which they are looked for
 MAT = ".mat"
-# What people call an array of ids, the best first; beside it may be captions or labels.
 NUMBERS_OR_ADDRESSES = ("image_id", "image_url", "url")
+# What people call an array of ids, the best first; beside it may be captions or labels.
 IDS_OF_IMAGES = (
     *(name for name in IMAGE_COLUMNS if name not in NUMBERS_OR_ADDRESSES),
     *("filenames", "file_names", "paths", "names", "image_id", "image_ids"),

@@ -219,11 +219,15 @@ class Imports:
         Returns:
             Paths from the root.
         """
-        files = {Path(file): moment for file, moment in self.moments.items()}
+        inside = {
+            Path(file): moment
+            for file, moment in self.moments.items()
+            if Path(file).is_relative_to(root)
+        }
         return frozenset(
             file.relative_to(root).as_posix()
-            for file, moment in files.items()
-            if file.is_relative_to(root) and file.is_file() and file.stat().st_mtime_ns < moment
+            for file, moment in inside.items()
+            if file.is_file() and file.stat().st_mtime_ns < moment
         )
 
 

@@ -3,7 +3,7 @@
 import json
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from io import StringIO
@@ -23,7 +23,7 @@ from pipeline.features.vector_files import open_source
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.section import EmbeddingFileConfig
 from tests.layouts.judge import REFUSED, WHOLE
-from tests.layouts.world import ENDINGS, KINDS, NAMES, Option
+from tests.layouts.world import ENDINGS, KINDS, NAMES, Choices
 
 DIM = 5
 TYPES = ("float32", "float32", "float16", "float64")
@@ -59,27 +59,19 @@ WAYS: dict[str, Callable[[str], str]] = {
 
 
 @dataclass
-class Vectors:
+class Vectors(Choices):
     """What is written of some images.
 
     ids: of the corpus, in its order. expected: (N, D) the vector of each. names, rows: of the file,
     (M,) and (M, D), in its order. are_all: whether every image has a row.
     """
 
-    draw: random.Random
     folder: Path
     ids: list[str] = field(default_factory=list)
     expected: npt.NDArray[Any] = field(default_factory=lambda: np.empty((0, DIM)))
     names: list[str] = field(default_factory=list)
     rows: npt.NDArray[Any] = field(default_factory=lambda: np.empty((0, DIM)))
     are_all: bool = True
-    chosen: dict[str, Any] = field(default_factory=dict)
-
-    def choose(self, name: str, options: Sequence[Option]) -> Option:
-        """One of some options, which is noted."""
-        option = self.draw.choice(options)
-        self.chosen[name] = option
-        return option
 
 
 def drawn_vectors(draw: random.Random, folder: Path) -> Vectors:

@@ -91,20 +91,11 @@ class Drawn:
 
 
 @dataclass
-class Layout:
-    """A world and where it is written: what was drawn of it, by the name of the choice.
-
-    says_splits: whether the files say which image is in which split. are_inside: whether the images
-    are in the files of captions.
-    """
+class Choices:
+    """What is drawn, by the name of the choice."""
 
     draw: random.Random
-    raw: Path
-    images: list[Drawn] = field(default_factory=list)
-    splits: Sequence[str] = ()
-    chosen: dict[str, Any] = field(default_factory=dict)
-    says_splits: bool = False
-    are_inside: bool = False
+    chosen: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
     def choose(self, name: str, options: Sequence[Option]) -> Option:
         """One of some options, and the same one if it is asked for again."""
@@ -112,6 +103,21 @@ class Layout:
             self.chosen[name] = self.draw.choice(options)
         option: Option = self.chosen[name]
         return option
+
+
+@dataclass
+class Layout(Choices):
+    """A world and where it is written.
+
+    says_splits: whether the files say which image is in which split. are_inside: whether the images
+    are in the files of captions.
+    """
+
+    raw: Path
+    images: list[Drawn] = field(default_factory=list)
+    splits: Sequence[str] = ()
+    says_splits: bool = False
+    are_inside: bool = False
 
     def write(self, name: str, content: str | bytes) -> None:
         """Write a file below the user's folder; a text as the layout encodes texts."""

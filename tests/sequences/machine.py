@@ -297,8 +297,10 @@ class SequenceMachine(RuleBasedStateMachine):
         """`dvc repro`, again where the documents have a way out of what DVC says."""
         done = self.bench.run("dvc", "repro", LAST)
         for _ in range(MOST_WAITS):
-            if BUSY in done.said:  # a killed process is there until the system has taken note
-                done = self.bench.run("dvc", "repro", LAST)
+            if BUSY not in done.said:
+                break
+            # a killed process is there until the system has taken note
+            done = self.bench.run("dvc", "repro", LAST)
         if self.take_way_out(done):
             done = self.bench.run("dvc", "repro", LAST)
         return done
