@@ -37,14 +37,18 @@ SECONDS, SECONDS_OF_LONGEST = 100, 300
 
 def pytest_collection_modifyitems(items):
     """The longest files first: of several workers none may be given one when all else is done.
-    Where time is short, in an order that the commit draws, so that each has its turn."""
-    if math.isinf(UNTIL):
-        order = {name: place for place, name in enumerate(LONGEST)}
-        items.sort(key=lambda item: order.get(item.path.name, len(order)))
-    else:
-        head = ["git", "rev-parse", "HEAD"]
-        commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True).stdout
-        items.sort(key=lambda item: sha256(f"{commit}{item.path.name}".encode()).digest())
+    Where time is short, the others in an order that the commit draws, so that each has its turn."""
+    order = {name: place for place, name in enumerate(LONGEST)}
+    head = ["git", "rev-parse", "HEAD"]
+    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True).stdout
+
+    def place(item):
+        drawn = (
+            "" if math.isinf(UNTIL) else sha256(f"{commit}{item.path.name}".encode()).hexdigest()
+        )
+        return order.get(item.path.name, len(order)), drawn
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(tryfirst=True)

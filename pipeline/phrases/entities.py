@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from pipeline.corpus.dataset.source import find_in_raw
-from pipeline.corpus.dataset.splits import listed_splits, named_split_lists
+from pipeline.corpus.dataset.split_lists import listed_splits, named_split_lists
 from pipeline.corpus.tables import SPLITS
 from pipeline.corpus.tokens import tokenise
 from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
@@ -65,9 +65,9 @@ def read_entities(
                 f"{root}: no folder {name}", "set phrases.path to the folder of Flickr30k Entities"
             )
     if by_lists:
-        images = with_splits(
-            images, listed_splits(named_split_lists(root, SPLITS), images["image_id"].tolist())
-        )
+        names = images["image_id"].tolist()
+        lists = named_split_lists(root, names, required=SPLITS)
+        images = with_splits(images, listed_splits(lists, names))
     texts: dict[str, dict[str, list[str]]] = {}
     for caption in captions[["image_id", "caption_id", "tokens"]].to_dict("records"):
         texts.setdefault(caption["image_id"], {})[caption["caption_id"]] = caption["tokens"]

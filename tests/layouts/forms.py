@@ -143,6 +143,67 @@ def _rows(
     return rows
 
 
+def two_tables(layout: Layout) -> None:
+    """A table of images with ids, and one of captions with the ids of their images."""
+    separator = layout.choose("separator", (",", ",", "\t", ";", "|"))
+    reference = layout.choose("field of ids", ("image_id", "img_id", "photo_id"))
+    own_id = layout.choose("field of images' ids", ("id", reference))
+    file = layout.choose("field of files", ("file_name", "filename", "path", "image", "file"))
+    caption = layout.choose("field of captions", FIELDS_OF_CAPTIONS)
+    splits = layout.choose("splits in", ("nothing", "images", "captions", "files of images"))
+    first_id = layout.choose("first id", (0, 1, 1000))
+    ids = {image.number: first_id + place for place, image in enumerate(layout.images)}
+    has_numbers = layout.choose("ids of captions", (True, False))
+    for split, images in layout.groups(splits == "files of images").items():
+        fields = [own_id, "width", file, *(["split"] if splits == "images" else [])]
+        rows: list[list[Any]] = [fields]
+        for image in images:
+            row = [ids[image.number], 640, _name(layout, image)]
+            rows.append([*row, image.split] if splits == "images" else row)
+        _write_rows(layout, f"images_{split}.csv" if split else "images.csv", rows, separator)
+    rows = [[reference, caption]]
+    for image in layout.images:
+        rows += [[ids[image.number], text] for text in image.captions]
+    if splits == "captions":
+        words = [image.split for image in layout.images for _ in image.captions]
+        added = ["split", *words]
+        rows = [[row[0], word, row[1]] for row, word in zip(rows, added, strict=True)]
+    if has_numbers:
+        rows = [["id" if place == 0 else place, *row] for place, row in enumerate(rows)]
+    _write_rows(layout, layout.choose("file", ("captions.csv", "texts.tsv")), rows, separator)
+    layout.says_splits = splits != "nothing"
+
+
+def _write_rows(layout: Layout, name: str, rows: Sequence[Sequence[Any]], separator: str) -> None:
+    """Write a table."""
+    stream = StringIO()
+    csv.writer(stream, delimiter=separator, lineterminator="\n").writerows(rows)
+    layout.write(name, stream.getvalue())
+
+
+def splits_beside(layout: Layout) -> None:
+    """A file that says the split of each image, where nothing else does."""
+    shape = layout.choose("splits beside", ("table", "wide table", "lines", "lists", "json"))
+    place = layout.choose("folder of splits", ("", "", "meta/"))
+    name_of = NAMED[layout.choose("listed by", ("file", "path", "path", "no ending"))]
+    pairs = [(name_of(image), image.split) for image in layout.images]
+    if shape == "lists":
+        for split, images in layout.groups(True).items():
+            rows = [["image"], *([name_of(image)] for image in images)]
+            _write_rows(layout, f"{place}{split}.csv", rows, ",")
+    elif shape == "json":
+        records = [{"image": name, "split": split} for name, split in pairs]
+        layout.write(f"{place}splits.json", json.dumps(records).encode())
+    elif shape == "lines":
+        layout.write(f"{place}split.txt", "".join(f"{name} {split}\n" for name, split in pairs))
+    else:
+        rows = [["image", "split"], *pairs]
+        if shape == "wide table":
+            rows = [["7", *row, "a note, of some words"] for row in rows]
+        _write_rows(layout, f"{place}about.csv", rows, layout.choose("between", (",", "\t", ";")))
+    layout.says_splits = True
+
+
 def records(layout: Layout) -> None:
     """JSON of records, in a list, on lines, under a key or under the splits, or a mapping."""
     shapes = ("list", "lines", "under a key", "mapping", "mapping to records", "under splits")
@@ -355,5 +416,6 @@ FORMS: dict[str, Callable[[Layout], None]] = {
     "image folder": image_folder,
     "parquet": parquet,
     "tar": tar,
+    "two tables": two_tables,
 }
 OFTEN = (*FORMS, "table", "table", "table", "table", "records", "records")

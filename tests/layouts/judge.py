@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.corpus.dataset.splits import split_named
 from pipeline.corpus.tables import Corpus
 from pipeline.runtime.errors import WorkbenchError
-from tests.layouts.forms import FORMS, OFTEN
+from tests.layouts.forms import FORMS, OFTEN, splits_beside
 from tests.layouts.others import add_others
 from tests.layouts.world import Layout, drawn_layout, picture
 from tests.support.reader_cases import read_all
@@ -33,6 +33,8 @@ def write_layout(draw: random.Random, raw: Path) -> Layout:
             layout.write(image.path, picture(image.number))
     if layout.choose("has others", (True, False)):
         add_others(layout)
+    if not (layout.says_splits or layout.are_inside) and layout.choose("divided", (True, False)):
+        splits_beside(layout)
     return layout
 
 

@@ -17,12 +17,12 @@ from pydantic_core import ErrorDetails
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.locate import locate_images
 from pipeline.corpus.dataset.source import Options, Source, features_from
+from pipeline.corpus.dataset.split_lists import with_split_lists
 from pipeline.corpus.dataset.splits import (
     equal_photographs,
     in_one_split,
     joined_groups,
     settled_splits,
-    with_split_lists,
 )
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, read_text
@@ -142,7 +142,7 @@ def described_source(
     Raises:
         WorkbenchError: images that cannot be found, or splits that cannot be drawn.
     """
-    splits, lists = with_split_lists(folder.root, lists_in, splits, options)
+    splits, lists = with_split_lists(folder, lists_in, splits, options)
     located = locate_images(folder, options.corpus.images, list(splits))
     named = {located.path(name): split for name, split in splits.items()}
     own = {image: image for image in named}

@@ -1,4 +1,5 @@
-"""Splits of images: from lists, from the names of files, or drawn by the seed; groups stay whole.
+"""Splits of images: from words, from the names of files, or drawn by the seed; groups stay whole.
+What lists say is in split_lists.py.
 
 A copy of a photograph (`IMG_1.jpg`, `IMG_1 (1).jpg`) in training and in test makes the test easier
 than it is, and in one split it counts as a wrong answer to its own twin's captions. So copies are
@@ -8,40 +9,30 @@ one group: one split, and each the right answer of the other.
 import os
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import unquote
 
 import numpy as np
 
 from pipeline.corpus.dataset.cells import SPLIT_COLUMNS
-from pipeline.corpus.dataset.folder import with_slashes, without_ending
-from pipeline.corpus.dataset.source import Options, find_in_raw
+from pipeline.corpus.dataset.source import Options
 from pipeline.corpus.tables import SPLITS
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.files import sha256_file
-from pipeline.runtime.text import Problems, decode_beginning, read_json, read_text
+from pipeline.runtime.text import Problems
 
-_WORDS = {
+SPLIT_WORDS_OF = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation", "dev"),
     "test": ("test", "testing"),
 }
-_SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words}
+_SPLIT_OF = {word: split for split, words in SPLIT_WORDS_OF.items() for word in words}
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
 SPLIT_WORDS = tuple(_SPLIT_OF)
 RESTVAL = "restval"  # Karpathy's third part of MS-COCO: validation images that may train
 
-LINES_LOOKED_AT = 100
-BYTES_LOOKED_AT = 1 << 16
 TAIL = 4096  # bytes at the end of files of one size that are compared first
-_JSON_OF_SPLITS = re.compile(r"(.*[._-])?splits?([._-].*)?\.json", re.IGNORECASE)
-_NUMBERED = re.compile(r"train_test_split\.txt", re.IGNORECASE)
-_LISTS = {
-    split: re.compile(rf"(.*[._-])?({'|'.join(words)})(images)?\.(txt|lst)", re.IGNORECASE)
-    for split, words in _WORDS.items()
-}
 
 
 def split_in_path(path: str) -> str | None:
@@ -139,220 +130,6 @@ def check_other_splits(words: Mapping[str, int], place: str) -> tuple[str, ...]:
         )
     shown = listing(f"{number:,} of {word!r}" for word, number in others.items())
     return (f"images of splits that are none of train, val and test: {shown}",) if others else ()
-
-
-def with_split_lists(
-    raw: Path, beside: str, splits: Mapping[str, str | None], options: Options
-) -> tuple[dict[str, str | None], tuple[str, ...]]:
-    """The splits of images where lists divide them: those that corpus.split_files names, else,
-    where annotations divide nothing, those that lie beside them.
-
-    Args:
-        raw: the user's folder.
-        beside: the folder inside it in which lists are looked for before it is.
-        splits: for every image, as annotations name it, its split, or None.
-        options: corpus.split_files.
-
-    Returns:
-        The splits, in the order of `splits`, then images that only lists name; None for an image in
-        no list. And a line about the lists that were found, none for lists that somebody named.
-
-    Raises:
-        WorkbenchError: lists that are not there, or an image in two of them.
-    """
-    named = options.corpus.split_files
-    lists: Mapping[str, Path] = {}
-    if named is not None:
-        lists = named_split_lists(find_in_raw(raw, named, "corpus.split_files"))
-    elif len(set(splits.values())) < 2:
-        places = dict.fromkeys((raw / beside, raw))
-        found = (find_split_lists(place, splits) for place in places)
-        lists = next(filter(None, found), {})
-    if not lists:
-        return dict(splits), ()
-    listed = listed_splits(lists, list(splits))
-    divided: dict[str, str | None] = {image: listed.get(image) for image in splits}
-    if named is None and len(set(divided.values())) < 2:
-        return dict(splits), ()
-    files = ", ".join(dict.fromkeys(path.name for path in lists.values()))
-    remarks = () if named is not None else (f"splits: of the lists {files}",)
-    return divided | listed, remarks
-
-
-def find_split_lists(folder: Path, names: Collection[str]) -> dict[str, Path]:
-    """The lists of a folder that divide its images, such as `Flickr_8k.trainImages.txt`.
-
-    Args:
-        folder: the folder that the lists lie in.
-        names: the images; a file that is called like a list and names none of them is none.
-
-    Returns:
-        By split the only list of it, or the one file for all splits: JSON such as splits.json that
-        has lists under the names of the splits, or CUB's train_test_split.txt; empty without a list
-        for training.
-    """
-    files = _files_called_lists(folder)
-    known = {_stem(name) for name in names}
-    lists: dict[str, Path] = {}
-    for split, paths in files.items():
-        own = [path for path in paths if _are_images(_first_entries(path), known)]
-        if len(own) == 1:
-            lists[split] = own[0]
-    if "train" in lists:
-        return lists
-    for path in (*_files_matching(folder, _JSON_OF_SPLITS), *_files_matching(folder, _NUMBERED)):
-        entries = _entries_by_split(path)
-        if _are_images([name for own in entries.values() for name in own], known):
-            return dict.fromkeys(entries, path) if "train" in entries else {}
-    return {}
-
-
-def named_split_lists(
-    folder: Path, required: Collection[str] = ("train", "test")
-) -> dict[str, Path]:
-    """The lists of a folder that somebody has named, one for each split.
-
-    Args:
-        folder: a folder with lists such as `train.txt`, `val.txt` (or dev) and `test.txt`.
-        required: the splits that must have a list. Without one for val, val is drawn from train.
-
-    Returns:
-        The file of each split that has one.
-
-    Raises:
-        WorkbenchError: no list for a required split, or several for one.
-    """
-    lists: dict[str, Path] = {}
-    for split, own in _files_called_lists(folder).items():
-        if len(own) == 1:
-            lists[split] = own[0]
-        elif own or split in required:
-            found = ", ".join(path.name for path in own) or "none"
-            example = f"Flickr_8k.{'dev' if split == 'val' else split}Images.txt"
-            raise WorkbenchError(
-                f"{folder}: expected one list of {split} images, such as {split}.txt or {example}; "
-                f"found {found}",
-                "the folder has one list for each of train, val and test",
-            )
-    return lists
-
-
-def is_called_list(name: str) -> bool:
-    """Whether a file is called as a list of a split's images, such as `train.txt`.
-
-    Args:
-        name: of a file, without its folder.
-    """
-    return any(pattern.fullmatch(name) for pattern in _LISTS.values())
-
-
-def _files_called_lists(folder: Path) -> dict[str, list[Path]]:
-    """The files of a folder that are called like a list of a split, by split."""
-    return {split: _files_matching(folder, pattern) for split, pattern in _LISTS.items()}
-
-
-def _files_matching(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """The files of a folder whose whole name a pattern matches, in the order of their names."""
-    names = sorted(name for name in os.listdir(folder) if pattern.fullmatch(name))
-    return [folder / name for name in names if (folder / name).is_file()]
-
-
-def _first_entries(path: Path) -> list[str]:
-    """The first lines of a list that are not blank."""
-    with open(path, "rb") as file:
-        data = file.read(BYTES_LOOKED_AT)
-    text = decode_beginning(data)
-    if text is None:  # reading it all says what is wrong with it
-        text = data.decode("utf-8", errors="replace")
-    lines = text.splitlines()[:LINES_LOOKED_AT]
-    return [line.strip() for line in lines if line.strip()]
-
-
-def _are_images(entries: Collection[str], known: Collection[str]) -> bool:
-    """Whether most entries of a list name images, with or without their endings."""
-    return sum(_stem(entry) in known for entry in entries) * 2 > len(entries)
-
-
-def _entries_by_split(path: Path) -> dict[str, list[str]]:
-    """The images of each split in a file of all splits; empty for one of another form."""
-    return _entries_in_json(path) if path.suffix.lower() == ".json" else _entries_of_numbers(path)
-
-
-def _entries_of_numbers(path: Path) -> dict[str, list[str]]:
-    """The images of each split in CUB's form: lines of an image's number and 1 for training or 0
-    for test; lines of a number and a name are in images.txt beside it."""
-    names_in = path.with_name("images.txt")
-    if not names_in.is_file():
-        return {}
-    pairs = (line.strip().partition(" ") for line in read_text(names_in).split("\n"))
-    names = {number: name.strip() for number, _, name in pairs}
-    entries: dict[str, list[str]] = defaultdict(list)
-    for line in read_text(path).split("\n"):
-        number, _, flag = line.strip().partition(" ")
-        if number in names and flag in ("0", "1"):
-            entries["train" if flag == "1" else "test"].append(names[number])
-    return dict(entries)
-
-
-def _entries_in_json(path: Path) -> dict[str, list[str]]:
-    """The images of each split in a file such as {"train": ["1.jpg", ...], "test": [...]}, or in
-    one that maps images to splits; empty for anything else."""
-    value = read_json(path)
-    entries: dict[str, list[str]] = defaultdict(list)
-    for key, own in value.items() if isinstance(value, dict) else ():
-        split = split_named(key)
-        if split is not None and isinstance(own, list):
-            entries[split] += [name for name in own if isinstance(name, str)]
-        elif isinstance(own, str) and split_named(own) is not None:
-            entries[split_named(own) or ""].append(key)
-    return dict(entries)
-
-
-def _entries(lists: Mapping[str, Path]) -> Mapping[str, list[str]]:
-    """The images of each split in the file of each, or in one file for all splits."""
-    path = next(iter(lists.values()))
-    if path.suffix.lower() == ".json" or _NUMBERED.fullmatch(path.name):
-        return _entries_by_split(path)
-    return {split: read_text(own).split("\n") for split, own in lists.items()}
-
-
-def _stem(name: str) -> str:
-    """The last part of an image's name without its ending, in lower case, its blanks not as an
-    address of the web has them."""
-    return without_ending(unquote(with_slashes(name).rpartition("/")[2]))
-
-
-def listed_splits(lists: Mapping[str, Path], names: Sequence[str]) -> dict[str, str]:
-    """The split of each image that lists name; lists may leave endings and folders out.
-
-    Args:
-        lists: the file of each split, a name on a line, or one file for all splits.
-        names: the images.
-
-    Returns:
-        A split for every entry of the lists: for the image that it means, or under its own text
-        where it means none.
-
-    Raises:
-        WorkbenchError: an image in lists of two splits.
-    """
-    known = set(names)
-    counts = Counter(map(_stem, names))
-    stems = {_stem(name): name for name in names if counts[_stem(name)] == 1}
-    splits: dict[str, str] = {}
-    twice: list[str] = []
-    for split, entries in _entries(lists).items():
-        for line in dict.fromkeys(entries):
-            entry = line.strip()
-            image = entry if entry in known else stems.get(_stem(entry), entry)
-            if image in splits and splits[image] != split:
-                twice.append(image)
-            if image:
-                splits[image] = split
-    problems = Problems(str(next(iter(lists.values())).parent))
-    problems.add("images in more than one list", dict.fromkeys(twice))
-    problems.raise_if_any("an image that is trained on must not be tested on: mend the lists")
-    return splits
 
 
 def equal_photographs(root: Path, image_ids: Sequence[str]) -> list[list[str]]:

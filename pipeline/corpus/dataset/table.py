@@ -55,6 +55,23 @@ def first_images(text: str, there: Set[str] = frozenset()) -> list[str] | None:
     return [cells[form.image].strip() for _, cells in rows if len(cells) == form.width]
 
 
+def pairs_in(text: str, columns: Columns) -> list[tuple[str, str]]:
+    """The images and captions of a table's whole rows, before they are checked.
+
+    Args:
+        text: the beginning of a file.
+        columns: what the first line calls images and captions.
+
+    Returns:
+        Of each row the image and the first caption; empty where the first line names none.
+    """
+    form = find_form(text, columns)
+    if form is None or not form.has_header:
+        return []
+    whole = (cells for _, cells in _rows(text, form) if len(cells) == form.width)
+    return [(cells[form.image].strip(), cells[form.captions[0]].strip()) for cells in whole]
+
+
 def read_captions(
     path: Path, columns: Columns = USUAL, there: Set[str] = frozenset()
 ) -> pd.DataFrame:

@@ -146,7 +146,9 @@ def find_form(text: str, columns: Columns = USUAL, there: Set[str] = frozenset()
 def _names_and_describes(line: str) -> bool:
     """Whether a line is an image's file and a text, with a blank or a colon between."""
     match = _IMAGE_AND_TEXT.fullmatch(line.rstrip("\n"))
-    return match is not None and not _IMAGE.fullmatch(match["text"].strip())
+    if match is None or split_named(match["text"]):  # of an image and its split
+        return False
+    return not _IMAGE.fullmatch(match["text"].strip())
 
 
 def _first_lines(text: str) -> list[str]:
@@ -284,6 +286,8 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
             return _bare_columns(rows, separator, there)
     texts = [text.strip() for _, _, text in pairs]
     if not all(texts) or 2 * sum(map(_may_be_caption, texts)) <= len(texts):
+        return None
+    if all(map(split_named, texts)):
         return None
     columns = _columns_of(rows, lines, separator)
     if columns:

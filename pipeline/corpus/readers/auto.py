@@ -61,12 +61,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     chosen = candidates[0]
     others = candidates[1:]
     _check_one_form(raw, chosen, others)
-    rank = quality(chosen.found, folder.stems)
-    rivals = [
-        candidate
-        for candidate in candidates
-        if candidate.reader != chosen.reader and quality(candidate.found, folder.stems) == rank
-    ]
+    rivals = [one for one in others if _are_rivals(one, chosen, folder)]
     if rivals:
         raise WorkbenchError(
             f"{raw}: could be of several kinds: {listing([chosen, *rivals])}",
@@ -76,6 +71,17 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     passed_over = f"; passed over: {listing(others, 5)}" if others else ""
     remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
     return replace(source, remarks=(remark, *source.remarks))
+
+
+def _are_rivals(one: Candidate, other: Candidate, folder: Folder) -> bool:
+    """Whether two readers know equally good files; or whether one reads a part of what the other
+    joins, and both find images: ids of a second table that are names of files, too."""
+    if one.reader == other.reader:
+        return False
+    ranks = [quality(own.found, folder.stems) for own in (one, other)]
+    files = [set(own.found.files) for own in (one, other)]
+    is_part = files[0] < files[1] or files[1] < files[0]
+    return ranks[0] == ranks[1] or (is_part and ranks[0][:2] == ranks[1][:2] == (True, 2))
 
 
 def _check_one_form(raw: Path, chosen: Candidate, others: Sequence[Candidate]) -> None:

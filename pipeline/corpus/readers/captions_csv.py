@@ -22,9 +22,9 @@ from pipeline.corpus.dataset.recognise import (
     head,
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
+from pipeline.corpus.dataset.split_lists import find_split_lists
 from pipeline.corpus.dataset.splits import (
     check_other_splits,
-    find_split_lists,
     split_in_path,
     split_named,
     split_or_rest,
@@ -95,20 +95,44 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
     tables = {file: read_captions(raw / file, columns, folder.stems) for file in found.files}
-    tables = _told_apart(folder, _with_folders(folder, tables))
+    tables = _with_folders(folder, tables)
     unread = [
         name
         for file in found.files
         for name in columns_passed_over(head(folder, file), columns, folder.stems)
     ]
-    splits, others = _splits(raw, tables, options)
+    return source_of(folder, options, tables, passed_over(unread))
+
+
+def source_of(
+    folder: Folder,
+    options: Options,
+    tables: Mapping[str, pd.DataFrame],
+    remarks: Sequence[str] = (),
+) -> Source:
+    """The source of tables that are read.
+
+    Args:
+        folder: the files of the user's folder.
+        options: as in `read`.
+        tables: by file, as `read_captions` returns them.
+        remarks: lines for the user about what was passed over.
+
+    Returns:
+        The source.
+
+    Raises:
+        WorkbenchError: an image in two splits, or one that cannot be found.
+    """
+    tables = _told_apart(folder, tables)
+    splits, others = _splits(folder.root, tables, options)
     return described_source(
         folder,
         options,
         splits=splits,
         captions=with_caption_ids(tables.values()),
-        remarks=(*passed_over(unread), *others),
-        lists_in=found.files[0].rpartition("/")[0],
+        remarks=(*remarks, *others),
+        lists_in=next(iter(tables)).rpartition("/")[0],
     )
 
 
@@ -144,13 +168,13 @@ def _found(folder: Folder, files: tuple[str, ...]) -> Found:
     names = [name for text in texts for name in first_images(text, folder.stems) or ()]
     form = find_form(texts[0], there=folder.stems)
     has_column = form is not None and form.split is not None
-    beside = folder.root / files[0].rpartition("/")[0]
+    beside = files[0].rpartition("/")[0]
     return Found(
         files=files,
         names=tuple(names),
         has_splits=has_column
         or (len(files) > 1 and all(map(split_in_path, files)))
-        or bool(find_split_lists(beside, names)),
+        or find_split_lists(folder, beside, names) is not None,
         is_published=files[0].rpartition("/")[2].lower() in PUBLISHED,
     )
 

@@ -17,7 +17,8 @@ from pipeline.corpus.dataset.cells import caption_columns, plain_texts
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, head
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
-from pipeline.corpus.dataset.splits import is_called_list, split_in_path
+from pipeline.corpus.dataset.split_lists import is_called_list
+from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_json, read_text
 

@@ -7,7 +7,6 @@ from reader_cases import options
 
 from pipeline.corpus.dataset.splits import (
     check_other_splits,
-    find_split_lists,
     settled_splits,
     split_in_path,
     split_named,
@@ -155,15 +154,3 @@ def test_other_splits_are_left_out_beside_train_and_test_alone():
 def test_files_that_differ_in_their_split_alone():
     names = ["a/f30k_train.json", "a/f30k_val.json", "a/coco_val.json"]
     assert [without_split(name) for name in names] == ["a/f30k_.json"] * 2 + ["a/coco_.json"]
-
-
-def test_lists_are_known_by_what_they_name(tmp_path):
-    (tmp_path / "train.txt").write_text("a.jpg\nb\n")
-    (tmp_path / "Flickr_8k.devImages.txt").write_text("c.jpg\n")
-    (tmp_path / "test.txt").write_text("A caption\nAnother one\n")
-    lists = find_split_lists(tmp_path, ["a.jpg", "b.jpg", "c.jpg"])
-    assert {split: path.name for split, path in lists.items()} == {
-        "train": "train.txt",
-        "val": "Flickr_8k.devImages.txt",
-    }
-    assert find_split_lists(tmp_path, ["z.jpg"]) == {}

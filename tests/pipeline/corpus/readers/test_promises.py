@@ -109,6 +109,15 @@ def image_folder(raw):
         (raw / LONG[split] / "metadata.csv").write_text(table(names, "file_name,text"))
 
 
+def joined_tables(raw):
+    save_images(raw / "images", *NAMES)
+    rows = [(split, name) for split, names in SPLITS.items() for name in names]
+    images = "".join(f"{7 + place},{name},{split}\n" for place, (split, name) in enumerate(rows))
+    (raw / "images.csv").write_text("id,file_name,split\n" + images)
+    captions = [f'{7 + place},"{text}"\n' for place, _ in enumerate(rows) for text in CAPTIONS]
+    (raw / "captions.csv").write_text("image_id,caption\n" + "".join(captions))
+
+
 def karpathy_json(raw):
     save_images(raw / "images", *NAMES)
     rows = [(split, name) for split, names in SPLITS.items() for name in names]
@@ -175,6 +184,7 @@ FORMS = {
     "cuhk_pedes": cuhk_pedes,
     "image_beside_text": image_beside_text,
     "image_folder": image_folder,
+    "joined_tables": joined_tables,
     "karpathy_json": karpathy_json,
     "name_lists": name_lists,
     "parquet_shards": parquet_shards,

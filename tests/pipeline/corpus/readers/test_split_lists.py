@@ -3,7 +3,11 @@
 import json
 
 import pytest
+from commands import refusal
 from reader_cases import read_all, record, save_images
+
+from pipeline.corpus.dataset.folder import list_folder
+from pipeline.corpus.dataset.split_lists import find_split_lists
 
 NAMES = [f"{letter}.jpg" for letter in "abcdef"]
 SPLITS = {"train": ["a.jpg", "b.jpg"], "val": ["c.jpg"], "test": ["d.jpg", "e.jpg"]}
@@ -120,7 +124,6 @@ def test_lists_that_somebody_names(raw):
     [
         {"train": ["x.jpg", "y.jpg"], "test": ["z.jpg"]},  # other images
         {"train": NAMES},  # all of them
-        {"test": NAMES[:3]},
         {"train": 3, "test": [4]},
         [],
         "train",
@@ -171,3 +174,136 @@ def test_lists_name_images_in_another_way_than_the_captions(tmp_path, named, lis
     images = read_all("auto", raw).images
     assert images["split"].tolist() == ["train", "train", "val", "test", "test"]
     assert images["image_id"].str[-5].tolist() == ["0", "1", "2", "3", "4"]
+
+
+def rows(form, words=DIVIDED):
+    return "".join(form.format(name=name, stem=name[0], split=words[name]) for name in words)
+
+
+UPPER = {name: {"val": "Dev"}.get(split, split.title()) for name, split in DIVIDED.items()}
+RECORDS = [{"file_name": name, "width": 8, "split": split} for name, split in DIVIDED.items()]
+TABLES = {
+    "splits.csv": "image,split\n" + rows("{name},{split}\n"),
+    "about.csv": "id,file_name,width,partition\n" + rows("1,images/{name},640,{split}\n", UPPER),
+    "notes.tsv": "name\tkind\n" + rows("{stem}\t{split}\n"),
+    "listed.csv": "split,image,note\n" + rows("{split},{name},a note, with commas, {stem}\n"),
+    "quoted.csv": '"image","split","note"\n' + rows('"{name}","{split}","two\nlines"\n'),
+    "split.txt": rows("{name} {split}\n"),
+    "partition.txt": rows("{name},{split}\n"),
+    "bars.txt": "image | split\n" + rows("{name} | {split}\n"),
+    "images.json": json.dumps(RECORDS),
+    "images.jsonl": "".join(f"{json.dumps(own)}\n" for own in RECORDS),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_of_images_and_splits(raw, name, capsys):
+    (raw / name).write_text(TABLES[name])
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    said = capsys.readouterr().err
+    assert f"splits: of the lists {name}" in said
+    assert "left out: 1 image in no split" in said
+
+
+@pytest.mark.parametrize("form", ["image\n{}", "id,image\n1,{}", "{}", "7,{}\n", '"{}"\n'])
+def test_lists_that_are_tables(raw, form):
+    for split, names in SPLITS.items():
+        header, _, line = form.rpartition("\n") if form.startswith("i") else ("", "", form.strip())
+        text = "".join(f"{line.format(name)}\n" for name in names)
+        (raw / f"{split}.csv").write_text(f"{header}\n{text}" if header else text)
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+
+
+def test_a_list_for_test_alone_leaves_all_others_for_training(raw, capsys):
+    (raw / "test.txt").write_text("d\ne.jpg\n")
+    splits = splits_of(read_all("auto", raw))
+    assert {name for name, split in splits.items() if split == "test"} == {"d.jpg", "e.jpg"}
+    said = capsys.readouterr().err
+    assert "of the lists test.txt; images that they lack are for training" in said
+    assert "drawn from train by seed: 1 val" in said
+
+
+@pytest.mark.parametrize("place", ["lists", "x/y/z"])
+def test_lists_in_any_folder(raw, place, capsys):
+    (raw / place).mkdir(parents=True)
+    (raw / place / "splits.csv").write_text(TABLES["splits.csv"])
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    (raw / "other").mkdir()
+    write_lists(raw / "other")
+    said = refusal(read_all, "auto", raw)
+    assert "several folders have lists of splits: " in said
+    assert f"{place}/splits.csv" in said
+    assert "other/train.txt" in said
+    assert splits_of(read_all("auto", raw, split_files="other")) == DIVIDED
+    write_lists(raw)  # what lies nearer comes first
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+
+
+def test_tables_that_differ_are_refused_and_equal_ones_are_one(raw):
+    (raw / "a.csv").write_text(TABLES["splits.csv"])
+    (raw / "b.tsv").write_text(TABLES["splits.csv"].replace(",", "\t"))
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    (raw / "c.csv").write_text(TABLES["splits.csv"].replace("e.jpg,test", "e.jpg,train"))
+    said = refusal(read_all, "auto", raw)
+    assert "several tables with splits of the images: a.csv, b.tsv, c.csv" in said
+    assert splits_of(read_all("auto", raw, split_files="a.csv")) == DIVIDED
+
+
+def test_several_lists_of_one_split(raw):
+    write_lists(raw)
+    (raw / "old_train.txt").write_text("f.jpg\n")  # beside it is one called train
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    (raw / "train.txt").rename(raw / "new_train.txt")
+    assert "several lists of train images: new_train.txt, old_train.txt" in refusal(
+        read_all, "auto", raw
+    )
+
+
+def test_words_that_are_no_split(raw, capsys):
+    (raw / "splits.csv").write_text(TABLES["splits.csv"] + "f.jpg,qual_dev\n")
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    assert "none of train, val and test: 1 of 'qual_dev'" in capsys.readouterr().err
+    (raw / "splits.csv").write_text(TABLES["splits.csv"] + "f.jpg,restval\n")
+    assert splits_of(read_all("auto", raw)) == DIVIDED | {"f.jpg": "train"}
+    assert splits_of(read_all("auto", raw, restval="drop")) == DIVIDED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image,split\n" + "".join(f"{name},train\n" for name in NAMES),  # of one split
+        "image,label\na.jpg,train\nb.jpg,bus\nc.jpg,test\n",  # of other words
+        "image,split\nx.jpg,train\ny.jpg,test\n",  # of other images
+        "split\ntrain\ntest\n",
+        "",
+        '"a.jpg,train\n',
+    ],
+)
+def test_a_table_that_divides_nothing(raw, text, capsys):
+    (raw / "about.csv").write_text(text)
+    assert len(splits_of(read_all("auto", raw))) == len(NAMES)
+    assert "of the lists" not in capsys.readouterr().err
+
+
+def test_a_named_file_without_splits_and_damaged_records(raw):
+    (raw / "about.csv").write_text("image,width\na.jpg,8\n")
+    said = refusal(read_all, "auto", raw, split_files="about.csv")
+    assert "about.csv: no splits of images; looked for a table" in said
+    (raw / "about.csv").unlink()
+    (raw / "images.jsonl").write_text(TABLES["images.jsonl"] + '{"file_name": "f')
+    assert "images.jsonl, line 6: no JSON" in refusal(read_all, "auto", raw)
+
+
+def test_an_image_in_two_splits_of_a_table(raw):
+    (raw / "splits.csv").write_text(TABLES["splits.csv"] + "a,test\n")
+    assert "images in more than one list (1): " in refusal(read_all, "auto", raw)
+
+
+def test_lists_are_known_by_what_they_name(tmp_path):
+    (tmp_path / "train.txt").write_text("a.jpg\nb\n")
+    (tmp_path / "Flickr_8k.devImages.txt").write_text("c.jpg\n")
+    (tmp_path / "test.txt").write_text("A caption\nAnother one\n")
+    lists = find_split_lists(list_folder(tmp_path), "", ["a.jpg", "b.jpg", "c.jpg"])
+    assert lists.images == {"train": ["a.jpg", "b"], "val": ["c.jpg"]}
+    assert str(lists) == "train.txt, Flickr_8k.devImages.txt"
+    assert find_split_lists(list_folder(tmp_path), "", ["z.jpg"]) is None
