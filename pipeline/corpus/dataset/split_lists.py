@@ -11,12 +11,20 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from pipeline.corpus.dataset.cells import IMAGE_COLUMNS, SPLIT_COLUMNS, first_of, plain_name
-from pipeline.corpus.dataset.folder import Folder, depth, joined, with_slashes, without_ending
+from pipeline.corpus.dataset.folder import (
+    IMAGE_ENDINGS,
+    Folder,
+    depth,
+    joined,
+    with_slashes,
+    without_ending,
+)
 from pipeline.corpus.dataset.recognise import first_records
 from pipeline.corpus.dataset.source import Options, find_in_raw
 from pipeline.corpus.dataset.splits import (
@@ -33,6 +41,7 @@ from pipeline.runtime.text import Problems, decode_beginning, read_json, read_te
 
 MOST_TABLES = 100  # of a folder; more are texts beside images
 BYTES_LOOKED_AT = 1 << 16
+_ENDINGS = (".txt", ".lst", ".csv", ".tsv", ".json", ".jsonl")
 _TABLES = re.compile(r".*\.(csv|tsv|txt)", re.IGNORECASE)
 _JSON = re.compile(r"(.*[._-])?splits?([._-].*)?\.jsonl?", re.IGNORECASE)
 _RECORDS = re.compile(r".*\.jsonl?", re.IGNORECASE)
@@ -69,9 +78,9 @@ def with_split_lists(
         options: corpus.split_files, corpus.restval.
 
     Returns:
-        The splits, in the order of `splits`, then images that only lists name; None for an image in
-        no list. Without a list for training its images are all others. And lines about lists that
-        were found, and about images of other splits.
+        The splits, in the order of `splits`, then images that only named lists have; None for an
+        image in no list. Without a list for training its images are all others. And lines about
+        lists that were found, and about images of other splits.
 
     Raises:
         WorkbenchError: lists that are not there, several of one split, or an image in two.
@@ -97,19 +106,24 @@ def with_split_lists(
     if len(set(divided.values())) < 2:
         return dict(splits), ()
     rest = "" if has_train else "; images that they lack are for training"
-    return divided | listed, (f"splits: of the lists {lists}{rest}", *others)
+    foreign = len(listed.keys() - divided.keys())
+    without = (f"of the images of the lists {foreign:,} have no captions",) if foreign else ()
+    return divided, (f"splits: of the lists {lists}{rest}", *without, *others)
 
 
 def _found_in(folder: Folder, beside: str, splits: Mapping[str, str | None]) -> SplitLists | None:
     """The lists of a folder that divide images: the nearest, or the only ones."""
-    places = sorted(folder.files, key=lambda place: (place != beside, depth(place), place))
+    places = sorted(_texts_in(folder), key=lambda place: (place != beside, depth(place), place))
+    known = frozenset(map(_stem, splits))
     found = []
     for place in places:
-        lists = find_split_lists(folder, place, splits) or _find_table(folder, place, splits)
+        lists = _find_lists(folder, place, known) or _find_table(folder, place, known)
         if lists is not None:
             if place in ("", beside):
                 return lists
             found.append(lists)
+        else:
+            _check_no_part(folder, place, known)
     if len(found) > 1:
         shown = listing(lists.files[0].relative_to(folder.root) for lists in found)
         raise WorkbenchError(
@@ -117,6 +131,22 @@ def _found_in(folder: Folder, beside: str, splits: Mapping[str, str | None]) -> 
             "name one of these folders by corpus.split_files in params.yaml",
         )
     return next(iter(found), None)
+
+
+def _check_no_part(folder: Folder, place: str, known: Set[str]) -> None:
+    """Raise WorkbenchError for lists of which few entries are images that are known: they may be
+    those of more images than have captions, or of other ones."""
+    called = _matching(folder, place, *_LISTS.values())
+    tables = _matching(folder, place, _TABLES)
+    lists = [path for path in called if _lists_images(path, known, few=True)]
+    if len(tables) <= MOST_TABLES:
+        lists += [path for path in tables if len(_in_table(path, known, few=True)) > 1]
+    if lists:
+        raise WorkbenchError(
+            f"{lists[0]}: of the first images that it lists, fewer than half have captions",
+            "if it divides these images, name it, or its folder, by corpus.split_files in "
+            "params.yaml; else move it away",
+        )
 
 
 def find_split_lists(folder: Folder, place: str, names: Collection[str]) -> SplitLists | None:
@@ -134,7 +164,11 @@ def find_split_lists(folder: Folder, place: str, names: Collection[str]) -> Spli
     Raises:
         WorkbenchError: several lists of one split.
     """
-    known = {_stem(name) for name in names}
+    return _find_lists(folder, place, frozenset(map(_stem, names)))
+
+
+def _find_lists(folder: Folder, place: str, known: Set[str]) -> SplitLists | None:
+    """The lists of a folder that divide images. known: these, as `_stem` has them."""
     by_split: dict[str, Path] = {}
     for split, pattern in _LISTS.items():
         paths = [path for path in _matching(folder, place, pattern) if _lists_images(path, known)]
@@ -156,9 +190,8 @@ def find_split_lists(folder: Folder, place: str, names: Collection[str]) -> Spli
     return _read_lists(by_split, known) if by_split else None
 
 
-def _find_table(folder: Folder, place: str, names: Collection[str]) -> SplitLists | None:
+def _find_table(folder: Folder, place: str, known: Set[str]) -> SplitLists | None:
     """The table of a folder that divides its images, with a column of them and one of splits."""
-    known = {_stem(name) for name in names}
     paths = _matching(folder, place, _TABLES, _RECORDS)
     found: list[SplitLists] = []
     for path in paths if len(paths) <= MOST_TABLES else ():
@@ -198,7 +231,7 @@ def named_split_lists(
         WorkbenchError: no list for a required split, or several for one; a file that says no
             splits.
     """
-    known = {_stem(name) for name in names}
+    known = frozenset(map(_stem, names))
     if path.is_file():
         images = _in_one_file(path, known) or _in_table(path, known)
         if not images:
@@ -268,10 +301,22 @@ def listed_splits(lists: SplitLists, names: Sequence[str]) -> dict[str, str]:
     return splits
 
 
+@lru_cache(maxsize=16)
+def _texts_in(folder: Folder) -> dict[str, list[str]]:
+    """The names of files that may be lists, in the order of their names, by the folder that they
+    lie in: folders of images alone are many."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file in folder.others:
+        place, _, name = file.rpartition("/")
+        if name.lower().endswith(_ENDINGS):
+            found[place].append(name)
+    return dict(found)
+
+
 def _matching(folder: Folder, place: str, *patterns: re.Pattern[str]) -> list[Path]:
     """The files of a folder whose whole names match one of some patterns, those of the first
     pattern first, each in the order of their names."""
-    names = sorted(folder.files.get(place, ()))
+    names = _texts_in(folder).get(place, ())
     found = [name for pattern in patterns for name in names if pattern.fullmatch(name)]
     paths = [folder.root / place / name for name in dict.fromkeys(found)]
     return [path for path in paths if path.is_file()]
@@ -287,9 +332,9 @@ def _beginning(path: Path) -> str:
     return text if len(data) < BYTES_LOOKED_AT else text.rpartition("\n")[0]
 
 
-def _lists_images(path: Path, known: Set[str]) -> bool:
+def _lists_images(path: Path, known: Set[str], few: bool = False) -> bool:
     """Whether a file that is called like a list of images names some that are known."""
-    return _are_images(_names_in(path, _beginning(path), known), known)
+    return _are_images(_names_in(path, _beginning(path), known, few), known, few)
 
 
 def _read_lists(lists: Mapping[str, Path], known: Set[str]) -> SplitLists:
@@ -298,13 +343,13 @@ def _read_lists(lists: Mapping[str, Path], known: Set[str]) -> SplitLists:
     return SplitLists(list(lists.values()), images)
 
 
-def _names_in(path: Path, text: str, known: Set[str]) -> list[str]:
-    """The entries of a list: its lines or, in a table, its column of images."""
+def _names_in(path: Path, text: str, known: Set[str], few: bool = False) -> list[str]:
+    """The entries of a list: its lines or, in a table, its column of images (`_are_images`)."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for separator in SEPARATORS if path.suffix.lower() in (".csv", ".tsv") else ():
         rows = _rows(text, separator)
         for cells in zip(*rows, strict=False):
-            if _are_images(cells, known) or _are_images(cells[1:], known):
+            if _are_images(cells, known, few) or _are_images(cells[1:], known, few):
                 return [*cells] if _stem(cells[0]) in known else [*cells[1:]]
     return lines
 
@@ -373,12 +418,12 @@ def _is_of_image(record: Mapping[str, object], known: Set[str]) -> bool:
     return word != "" and _stem(name) in known
 
 
-def _in_table(path: Path, known: Set[str]) -> dict[str, list[str]]:
-    """The images of each split in a table with a column of images and one of words for splits, or
-    in lines of an image, a blank and a word; empty for anything else."""
+def _in_table(path: Path, known: Set[str], few: bool = False) -> dict[str, list[str]]:
+    """The images of each split in a table with a column of images (`_are_images`) and one of words
+    for splits, or in lines of an image, a blank and a word; empty for anything else."""
     beginning = _beginning(path)
     for separator in (*SEPARATORS, ""):
-        places = _places(_rows(beginning, separator), known)
+        places = _places(_rows(beginning, separator), known, few)
         if places is not None:
             image, split = places
             rows = _rows(read_text(path), separator)
@@ -403,12 +448,12 @@ def _rows(text: str, separator: str) -> list[list[str]]:
     return []
 
 
-def _places(rows: Sequence[Sequence[str]], known: Set[str]) -> tuple[int, int] | None:
+def _places(rows: Sequence[Sequence[str]], known: Set[str], few: bool) -> tuple[int, int] | None:
     """The places of the columns of images and of splits; None where either is missing, or where
     several columns may be the latter."""
     columns = [*zip(*rows, strict=False)]  # as far as the shortest row
     below = [cells[1:] for cells in columns]  # the first row may name the columns
-    images = [place for place, cells in enumerate(below) if cells and _are_images(cells, known)]
+    images = [place for place, cells in enumerate(below) if _are_images(cells, known, few)]
     names = [plain_name(cells[0]) for cells in columns]
     words = [[_known_word(cell) for cell in cells if cell] for cells in below]
     splits = [
@@ -432,9 +477,14 @@ def _word(cell: str) -> str:
     return split_named(cell) or cell.strip()
 
 
-def _are_images(entries: Collection[str], known: Set[str]) -> bool:
-    """Whether most entries of a list name images, with or without their endings."""
-    return sum(_stem(entry) in known for entry in entries) * 2 > len(entries)
+def _are_images(entries: Collection[str], known: Set[str], few: bool = False) -> bool:
+    """Whether most entries of a list name images that are known, with or without their endings.
+    few: whether all have endings of images, and fewer than half, but some, are known."""
+    number = sum(_stem(entry) in known for entry in entries)
+    if few:
+        are_files = all(entry.lower().endswith(IMAGE_ENDINGS) for entry in entries)
+        return number > 0 and number * 2 <= len(entries) and are_files
+    return number * 2 > len(entries)
 
 
 def _tails(name: str) -> list[str]:

@@ -79,7 +79,7 @@ SMALL = {
     "vocabulary.epochs": 1,
     "vse.word_dim": 20,
     "vse.hidden": 8,
-    "vse.training.epochs": 200,
+    "vse.training.epochs": 60,
 }
 
 
@@ -148,7 +148,7 @@ def test_runs_that_were_killed_go_on_to_a_verdict(clone):
         kept = read_ranks(found.ranks / one.ranks).ranks
         recalls = {f"{way}.r5": 100 * (own <= 5).mean() for way, own in kept.items()}
         assert {key: one.figures[key] for key in recalls} == pytest.approx(recalls)
-        assert (one.last_epoch, one.cap, one.minutes > 0) == (200, 200, True)
+        assert (one.last_epoch, one.cap, one.minutes > 0) == (60, 60, True)
     assert printed(claims_queue).endswith("0 runs: 0.0 hours\n")
     page = printed(claims_judge)
     for made in judge_claims(read_ledger(Path("claims.yaml")), found):

@@ -307,3 +307,28 @@ def test_lists_are_known_by_what_they_name(tmp_path):
     assert lists.images == {"train": ["a.jpg", "b"], "val": ["c.jpg"]}
     assert str(lists) == "train.txt, Flickr_8k.devImages.txt"
     assert find_split_lists(list_folder(tmp_path), "", ["z.jpg"]) is None
+
+
+MANY = [f"more{number}.jpg" for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("splits.csv", TABLES["splits.csv"] + "".join(f"{name},train\n" for name in MANY)),
+        ("train.txt", "\n".join([*SPLITS["train"], *MANY])),
+        ("train.csv", "\n".join(["image", *SPLITS["train"], *MANY])),
+    ],
+)
+def test_lists_of_many_other_images_are_asked_about(raw, name, text):
+    (raw / name).write_text(text)
+    said = refusal(read_all, "auto", raw)
+    assert f"{name}: of the first images that it lists, fewer than half have captions" in said
+    (raw / name).unlink()
+    read_all("auto", raw)
+
+
+def test_images_of_lists_without_captions_are_counted(raw, capsys):
+    (raw / "splits.csv").write_text(TABLES["splits.csv"] + "more.jpg,train\n")
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    assert "of the images of the lists 1 have no captions" in capsys.readouterr().err
