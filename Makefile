@@ -45,7 +45,7 @@ PIP := $(VENV)/bin/python -m pip
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/pip || $(PYTHON) -m venv $(VENV)
 	($(PIP) install --constraint constraints.txt uv \
-	  && UV_DEFAULT_INDEX=$(INDEX) uv pip install --compile-bytecode \
+	  && UV_DEFAULT_INDEX=$(INDEX) uv pip install \
 	    --python $(VENV)/bin/python $(PACKAGES)) \
 	  || $(PIP) install $(PACKAGES)
 	vse embed-plots
@@ -61,8 +61,9 @@ PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 test: $(INSTALLED)
 	$(PYTEST) -m 'not slow'
 
+# named, since collecting all files takes longer than some tests
 test-slow: $(INSTALLED)
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 test-all: test test-slow
 

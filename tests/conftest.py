@@ -32,7 +32,7 @@ LONGEST = ("test_graph.py", "test_extending.py", "test_campaign.py", "test_claim
 LONGEST += ("test_benchmarks.py", "test_sequences.py", "test_several_processes.py")
 # The second of the epoch before which slow tests end, if none takes longer than on a slow machine.
 UNTIL = float(os.environ.get("SLOW_UNTIL", "inf"))
-SECONDS, SECONDS_OF_LONGEST = 100, 300
+SECONDS, SECONDS_OF_LONGEST = 60, 200
 
 
 def pytest_collection_modifyitems(items):

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 from contextlib import chdir, contextmanager
+from pathlib import Path
 
 import nbformat
 import networkx
@@ -85,21 +86,39 @@ MEASURES = {"r1", "r5", "r10", "medr", "meanr", "mapr"}
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """After `dvc repro`, all of it committed; its stages do not load libraries each by itself."""
-    clone = Clone(tmp_path_factory.mktemp("clone") / "workbench")
-    world = clone.folder / "data/raw/shapes/world.yaml"
+    """After `dvc repro`, all of it committed; its stages do not load libraries each by itself.
+
+    `.ci/run` names a folder by KEPT_RUN, where `make test` leaves its run for `make test-slow`.
+    """
+    folder = tmp_path_factory.mktemp("clone") / "workbench"
+    kept = Path(os.environ.get("KEPT_RUN", folder.parent / "none"))
+    with warm_python(tmp_path_factory.mktemp("warm") / "bin") as programs:
+        if kept.is_dir():
+            clone = Clone(folder, kept)
+            clone.path.insert(0, str(programs))
+        else:
+            clone = begun_in(folder)
+            clone.path.insert(0, str(programs))
+            (folder / ".git/said").write_text(clone.run("dvc", "repro"))
+            clone.commit("first run")
+            if "KEPT_RUN" in os.environ:
+                shutil.copytree(folder, kept, symlinks=True)
+        said = (folder / ".git/said").read_text()
+        clone.commands = [line[2:] for line in said.splitlines() if line.startswith("> ")]
+        yield clone
+
+
+def begun_in(folder):
+    """A clone with a tiny world, nothing of which has run."""
+    clone = Clone(folder)
+    world = folder / "data/raw/shapes/world.yaml"
     values = read_yaml(world) | PLAIN_WORLD
     with open(world, "w", encoding="utf-8") as file:
         YAML(typ="safe", pure=True).dump(values, file)
     write_params(clone, TINY)
-    (clone.folder / "dvc.lock").unlink()  # of other runs; DVC rewrites all of it after each stage
+    (folder / "dvc.lock").unlink()  # of other runs; DVC rewrites all of it after each stage
     clone.commit("tiny world")
-    with warm_python(tmp_path_factory.mktemp("warm") / "bin") as folder:
-        clone.path.insert(0, str(folder))
-        said = clone.run("dvc", "repro")
-        clone.commands = [line[2:] for line in said.splitlines() if line.startswith("> ")]
-        clone.commit("first run")
-        yield clone
+    return clone
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ def test_what_the_file_says_and_the_same_bytes_again(repository: Path) -> None:
 
 @pytest.mark.slow
 def test_shards_change_no_byte(repository: Path, run_process) -> None:
-    run_process("extract_image_features", *arguments("whole.h5"), cwd=repository)
+    extract("whole.h5")
     change_params(repository, runtime=SHARDS)
     done = run_process("extract_image_features", *arguments("sharded.h5"), cwd=repository)
     assert "3 shards, 0 of them finished before" in done.stderr

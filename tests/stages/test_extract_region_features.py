@@ -93,7 +93,7 @@ def test_the_same_bytes_with_workers_and_adaptive_numbers(network) -> None:
 @pytest.mark.slow
 def test_shards_change_no_byte(network, run_process) -> None:
     change(batch_size=4)
-    run_process("extract_region_features", *arguments("whole.h5"), cwd=Path())
+    extract("whole.h5")
     change_params(Path(), runtime=SHARDS)
     done = run_process("extract_region_features", *arguments("sharded.h5"), cwd=Path())
     assert "3 shards, 0 of them finished before" in done.stderr

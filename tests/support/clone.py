@@ -17,11 +17,15 @@ PLAIN_WORLD = {
 
 
 class Clone:
-    """Copies of the files that git knows, in a folder with a DVC cache of its own."""
+    """Copies of the files that git knows, in a folder with a DVC cache of its own; or a copy of
+    another clone with all that is in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, another: Path | None = None) -> None:
         self.folder = folder
         self.path = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        if another is not None:
+            shutil.copytree(another, folder, symlinks=True)
+            return
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
         for name in filter(None, names.split("\0")):

@@ -39,12 +39,14 @@ class Folder:
     Args:
         number: of the process, from 1; the worktree lies in FOLDERS under this name.
         commit: that is checked out.
+        is_alone: whether no other process runs jobs beside this one.
 
     Raises:
         WorkbenchError: git cannot make the worktree.
     """
 
-    def __init__(self, number: int, commit: str) -> None:
+    def __init__(self, number: int, commit: str, is_alone: bool = True) -> None:
+        self.is_alone = is_alone
         self.path = (FOLDERS / str(number)).resolve()
         self.commit = commit
         self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
@@ -74,6 +76,9 @@ class Folder:
             The exit code of `dvc repro`, and the minutes of processor time.
         """
         write_text(self.note, job.name)
+        if self.is_alone:  # one start of DVC, which takes seconds
+            self._write(params)
+            return self._repro([job.plan.stage])
         code, before = self.make_shared(job.plan, params)
         if code:
             return code, before
@@ -90,6 +95,12 @@ class Folder:
         Returns:
             As of `run`.
         """
+        self._write(params)
+        with SHARED:
+            return self._repro([stage for stage in plan.stages if "@" not in stage])
+
+    def _write(self, params: Values) -> None:
+        """Write params.yaml, and link the data that it names."""
         write_json(self.path / "params.yaml", params)
         for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
             link = self.path / value
@@ -98,8 +109,6 @@ class Folder:
             if not target.is_absolute() and target.exists() and not link.exists():
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(target.resolve())
-        with SHARED:
-            return self._repro([stage for stage in plan.stages if "@" not in stage])
 
     def last_lines(self) -> str:
         """The end of what the last `dvc repro` printed."""
@@ -231,7 +240,8 @@ def run_all(runs: Runs, processes: int, commit: str) -> None:
     Raises:
         WorkbenchError: some have failed; they are named when the others are done.
     """
-    folders = [Folder(number, commit) for number in range(1, processes + 1)]
+    numbers = range(1, processes + 1)
+    folders = [Folder(number, commit, is_alone=processes == 1) for number in numbers]
     threads = [threading.Thread(target=runs.work, args=[one], daemon=True) for one in folders]
     for thread in threads:
         thread.start()
