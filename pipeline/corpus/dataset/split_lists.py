@@ -279,25 +279,32 @@ def listed_splits(lists: SplitLists, names: Sequence[str]) -> dict[str, str]:
         under its own text where it means none.
 
     Raises:
-        WorkbenchError: an image in two splits.
+        WorkbenchError: an image in two splits, or an entry that could be several images.
     """
     known = set(names)
     tails = Counter(tail for name in names for tail in _tails(name))
     images = {tail: name for name in names for tail in _tails(name) if tails[tail] == 1}
     splits: dict[str, str] = {}
     twice: list[str] = []
+    several: list[str] = []
     for split, entries in lists.images.items():
         for line in dict.fromkeys(entries):
             entry = line.strip()
             meant = (images[tail] for tail in _tails(entry) if tail in images)
             image = entry if entry in known else next(meant, entry)
+            if image not in known and tails[_stem(entry)] > 1:
+                several.append(entry)
             if image in splits and splits[image] != split:
                 twice.append(image)
             if image:
                 splits[image] = split
     problems = Problems(str(lists.files[0].parent))
     problems.add("images in more than one list", dict.fromkeys(twice))
-    problems.raise_if_any("an image that is trained on must not be tested on: mend the lists")
+    problems.add("entries that could be several images", dict.fromkeys(several))
+    problems.raise_if_any(
+        "an image that is trained on must not be tested on: mend the lists, and name images of one "
+        "name with their folders"
+    )
     return splits
 
 

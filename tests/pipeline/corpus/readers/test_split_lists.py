@@ -332,3 +332,17 @@ def test_images_of_lists_without_captions_are_counted(raw, capsys):
     (raw / "splits.csv").write_text(TABLES["splits.csv"] + "more.jpg,train\n")
     assert splits_of(read_all("auto", raw)) == DIVIDED
     assert "of the images of the lists 1 have no captions" in capsys.readouterr().err
+
+
+def test_images_of_one_name_are_listed_with_their_folders(tmp_path):
+    raw = tmp_path / "raw"
+    places = {"x/1.jpg": "train", "y/1.jpg": "test", "x/2.jpg": "train", "y/3.jpg": "val"}
+    save_images(raw, *places)
+    lines = "".join(f"C:\\photos\\{name},A dog.\n".replace("/", "\\") for name in places)
+    (raw / "captions.csv").write_text("image,caption\n" + lines)
+    listed = "".join(f"{name},{split}\n" for name, split in places.items())
+    (raw / "splits.csv").write_text("image,split\n" + listed)
+    images = read_all("auto", raw).images
+    assert dict(zip(images["image_id"], images["split"], strict=True)) == places
+    (raw / "splits.csv").write_text("image,split\n1.jpg,train\n2,train\n3,val\n")
+    assert "entries that could be several images (1): 1.jpg" in refusal(read_all, "auto", raw)
