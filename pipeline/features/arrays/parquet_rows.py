@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.features.arrays.pages import unpacked_size
+from pipeline.features.arrays.pages import read_row_groups, unpacked_size
 from pipeline.features.arrays.parquet import opened
 from pipeline.runtime.errors import damage_named
 
@@ -41,17 +41,17 @@ def read_batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     with damage_named("its rows"), opened(path) as file, open(path, "rb") as stream:
         leaves = _leaves(file.schema, names)
         count = 0
+        groups = read_row_groups(stream)
         with opened(path, list(leaves)) as shared:
-            for group in range(file.metadata.num_row_groups):
-                columns = file.metadata.row_group(group)
-                size = unpacked_size(stream, columns, list(leaves.values()))
+            for number, group in enumerate(groups):
+                size = unpacked_size(stream, group, list(leaves.values()))
                 rows = 1
                 source = file
                 if size is not None and _holds_values_once(shared, names):
-                    rows = max(1, min(MOST_ROWS, BATCH_BYTES * columns.num_rows // max(1, size)))
+                    rows = max(1, min(MOST_ROWS, BATCH_BYTES * group.rows // max(1, size)))
                     source = shared if rows > 1 else file
                 for batch in source.iter_batches(
-                    rows, row_groups=[group], columns=list(names), use_threads=False
+                    rows, row_groups=[number], columns=list(names), use_threads=False
                 ):
                     batch.validate(full=True)
                     yield batch

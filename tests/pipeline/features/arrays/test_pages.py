@@ -5,9 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reader_cases import write_parquet
 
-from pipeline.features.arrays.pages import MOST_BYTES, read_struct, unpacked_size
+from pipeline.features.arrays.pages import MOST_BYTES, read_row_groups, read_struct, unpacked_size
 from pipeline.features.arrays.parquet_rows import read_batches
+from pipeline.runtime.errors import WorkbenchError
 
 WORDS = [f"word {n} " * (n % 50) for n in range(5_000)]
 
@@ -15,7 +17,9 @@ WORDS = [f"word {n} " * (n % 50) for n in range(5_000)]
 def size_of(path, group=0):
     metadata = pq.read_metadata(path).row_group(group)
     with open(path, "rb") as stream:
-        return unpacked_size(stream, metadata, range(metadata.num_columns)), metadata
+        own = read_row_groups(stream)[group]
+        assert own.rows == metadata.num_rows
+        return unpacked_size(stream, own, range(metadata.num_columns)), metadata
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "zstd", "lz4"])
@@ -74,3 +78,19 @@ def test_any_bytes_are_a_struct_or_refused(data):
     except (ValueError, IndexError):
         return
     assert end > 0
+
+
+def test_no_damage_of_the_footer_ends_the_process(tmp_path):
+    """Of values that may not be missing, but are counted, pyarrow throws what nobody catches."""
+    write_parquet(tmp_path / "x", [{"image": {"bytes": b"abc", "path": "a"}, "caption": "a dog"}])
+    content = (tmp_path / "x").read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    refused = 0
+    for place in range(len(content) - 8 - size, len(content) - 8):
+        damaged = content[:place] + bytes([content[place] ^ 2]) + content[place + 1 :]
+        (tmp_path / "x").write_bytes(damaged)
+        try:
+            list(read_batches(tmp_path / "x", ["image", "caption"]))
+        except (WorkbenchError, KeyError):  # a column that is called otherwise
+            refused += 1
+    assert refused > size / 10
