@@ -234,6 +234,15 @@ def without_ending(file: str) -> str:
     return stem if dot + ending in IMAGE_ENDINGS else name
 
 
+def stem_of(name: str) -> str:
+    """The last part of an image's name in annotations, without its ending, in lower case.
+
+    Args:
+        name: as annotations have it, with any folders.
+    """
+    return without_ending(with_slashes(name).rpartition("/")[2])
+
+
 def composed(name: str) -> str:
     """A name with each letter and its marks as one character (Unicode's form NFC).
 

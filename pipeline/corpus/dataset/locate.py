@@ -28,6 +28,7 @@ from pipeline.corpus.dataset.folder import (
     joined,
     list_folder,
     shared_parts,
+    stem_of,
     with_slashes,
     without_ending,
 )
@@ -145,7 +146,7 @@ def has_its_name(name: str, stems: Set[str]) -> bool:
     Returns:
         True where a file has it, whatever folder and ending either has.
     """
-    return without_ending(with_slashes(name).rpartition("/")[2]) in stems
+    return stem_of(name) in stems
 
 
 def told_apart(

@@ -434,6 +434,11 @@ def _in_table(path: Path, known: Set[str], few: bool = False) -> dict[str, list[
         if places is not None:
             image, split = places
             rows = _rows(read_text(path), separator)
+            if not rows:
+                raise WorkbenchError(
+                    f"{path}: begins as a table of splits, and cannot be read to its end",
+                    "mend it, as by closing the quotes of its last lines, or move it away",
+                )
             has_header = rows[0][split] != "" and _known_word(rows[0][split]) == ""
             images: dict[str, list[str]] = defaultdict(list)
             for row in rows[1:] if has_header else rows:

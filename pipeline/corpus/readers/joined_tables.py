@@ -18,8 +18,8 @@ from pipeline.corpus.dataset.cells import (
     SPLIT_COLUMNS,
     passed_over,
 )
-from pipeline.corpus.dataset.folder import Folder, with_slashes, without_ending
-from pipeline.corpus.dataset.locate import has_its_name, is_among
+from pipeline.corpus.dataset.folder import Folder, stem_of
+from pipeline.corpus.dataset.locate import is_among
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
@@ -60,10 +60,7 @@ def recognise(folder: Folder) -> list[Found]:
     found = []
     for images in files_by_split(of_images) if of_captions else ():
         own = [pair for file in images for pair in pairs_in(head(folder, file), IMAGES)]
-        if all(
-            has_its_name(one, {without_ending(with_slashes(name).rpartition("/")[2])})
-            for name, one in own
-        ):
+        if all(stem_of(one) == stem_of(name) for name, one in own):
             continue
         names = {one: name for name, one in own}
         for captions in files_by_split(of_captions):

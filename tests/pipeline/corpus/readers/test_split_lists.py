@@ -346,3 +346,10 @@ def test_images_of_one_name_are_listed_with_their_folders(tmp_path):
     assert dict(zip(images["image_id"], images["split"], strict=True)) == places
     (raw / "splits.csv").write_text("image,split\n1.jpg,train\n2,train\n3,val\n")
     assert "entries that could be several images (1): 1.jpg" in refusal(read_all, "auto", raw)
+
+
+def test_a_table_that_cannot_be_read_to_its_end(raw):
+    long = "".join(f"{name},{split}\n" for name, split in DIVIDED.items()) * 2000
+    (raw / "splits.csv").write_text(f'image,split\n{long}"{"x" * 140_000}')
+    said = refusal(read_all, "auto", raw)
+    assert "splits.csv: begins as a table of splits, and cannot be read to its end" in said
