@@ -1,5 +1,6 @@
 """HDF5 files: datasets, contiguous or in compressed chunks."""
 
+import math
 import mmap
 import struct
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ def checked_dataset(file: h5py.File, path: Path, name: str) -> h5py.Dataset | No
 def _check_size(path: Path, name: str, data: h5py.Dataset) -> None:
     if not data.size or not data.id.get_storage_size():
         raise WorkbenchError(f"{path}: array {name!r} is empty")
-    chunk = int(np.prod(data.chunks or (1,), dtype=np.float64)) * data.dtype.itemsize
+    chunk = math.prod(data.chunks or (1,)) * data.dtype.itemsize
     if chunk > MAX_CHUNK or (not data.chunks and data.nbytes > path.stat().st_size):
         raise WorkbenchError(f"{path}: {name} of shape {data.shape} cannot be in this file")
 
@@ -95,10 +96,40 @@ def read_rows(path: Path, name: str, rows: int) -> Iterator[Block]:
         if dataset.dtype.kind == "O":
             rows = min(rows, TEXTS)
             _check_heaps(path)
+            _check_lengths(path, dataset)
         elif dataset.chunks:  # whole chunks, so that none is unpacked twice
             rows = max(rows // dataset.chunks[0], 1) * dataset.chunks[0]
         for start in range(0, len(dataset), rows):
             yield dataset[start : start + rows]
+
+
+def _check_lengths(path: Path, dataset: h5py.Dataset) -> None:
+    """Refuse texts that say they are longer than the file: libhdf5 would ask for as much memory. In
+    chunks that are compressed, a checksum finds damage first; behind a user block, places are told
+    otherwise by each version of libhdf5."""
+    if dataset.id.get_create_plist().get_nfilters() or dataset.file.userblock_size:
+        return
+    if dataset.chunks:
+        infos = map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
+        places = [(info.byte_offset, info.size) for info in infos]
+    else:
+        places = [(dataset.id.get_offset(), dataset.id.get_storage_size())]
+    # each text is its length, then where it is
+    reference = np.dtype(
+        {"names": ["length"], "formats": ["<u4"], "itemsize": dataset.id.get_type().get_size()}
+    )
+    with open(path, "rb") as file:
+        for offset, size in places:
+            # within the description of the dataset, or where libhdf5 refuses it
+            if offset is None or offset >= path.stat().st_size:
+                continue
+            file.seek(offset)
+            lengths = np.fromfile(file, reference, size // reference.itemsize)["length"]
+            longest = int(lengths.max(initial=0))
+            if longest > path.stat().st_size:
+                text = f"a text of {longest:,} bytes, more than the file"
+                place = f"{path}: damaged: {dataset.name[1:]}"
+                raise WorkbenchError(f"{place} has {text}", "fetch or write it again")
 
 
 def _check_heaps(path: Path) -> None:

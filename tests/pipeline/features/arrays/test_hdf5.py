@@ -50,3 +50,21 @@ def test_a_damaged_heap_is_refused(file, limited, last, offset, damage):
     file.write_bytes(content[:start] + damage + content[start + len(damage) :])
     with pytest.raises(WorkbenchError, match="damaged: "):
         texts(file)
+
+
+@pytest.mark.parametrize("layout", [{}, {"chunks": (64,)}])
+@pytest.mark.parametrize("number", [0, 70, 1_999])
+def test_a_text_is_not_longer_than_the_file(tmp_path, limited, layout, number):
+    path = tmp_path / "ids.h5"
+    with h5py.File(path, "w") as made:
+        ids = made.create_dataset("ids", data=NAMES, dtype=h5py.string_dtype(), **layout).id
+        chunk = ids.get_chunk_info(number // 64) if layout else None
+        place = chunk.byte_offset if chunk else ids.get_offset()
+    assert texts(path) == NAMES
+    place += 16 * (number % 64 if layout else number)
+    content = bytearray(path.read_bytes())
+    assert content[place : place + 4] == len(NAMES[number]).to_bytes(4, "little")
+    content[place + 3] = 7
+    path.write_bytes(content)
+    with pytest.raises(WorkbenchError, match=r"ids has a text of 117,.* bytes, more than the file"):
+        texts(path)
