@@ -58,7 +58,8 @@ repro: $(INSTALLED)
 	vse repro
 	@cat report/compare.md
 
-PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+WORKERS ?= auto
+PYTEST := pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(INSTALLED)
 	$(PYTEST) -m 'not slow'
@@ -71,7 +72,7 @@ test-all: test test-slow
 
 test-avx2: $(INSTALLED)
 	OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 \
-	  pytest --numprocesses auto --dist loadfile $(NUMERIC)
+	  pytest --numprocesses $(WORKERS) --dist loadfile $(NUMERIC)
 
 lint: $(INSTALLED)
 	ruff check .

@@ -4,13 +4,10 @@ Known are lists such as `train.txt`, JSON such as `splits.json`, tables with a c
 one of words for splits, and CUB's `train_test_split.txt`. Lists may leave folders and endings out.
 """
 
-import csv
-import io
 import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +32,7 @@ from pipeline.corpus.dataset.splits import (
     split_named,
     split_or_rest,
 )
-from pipeline.corpus.dataset.table_form import SEPARATORS
+from pipeline.corpus.dataset.table_form import SEPARATORS, separated_rows, table_lines
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, decode_beginning, read_json, read_text
 
@@ -354,7 +351,7 @@ def _names_in(path: Path, text: str, known: Set[str], few: bool = False) -> list
     """The entries of a list: its lines or, in a table, its column of images (`_are_images`)."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for separator in SEPARATORS if path.suffix.lower() in (".csv", ".tsv") else ():
-        rows = _rows(text, separator)
+        rows = _rows(text, separator, known)
         for cells in zip(*rows, strict=False):
             if _are_images(cells, known, few) or _are_images(cells[1:], known, few):
                 return [*cells] if _stem(cells[0]) in known else [*cells[1:]]
@@ -430,15 +427,10 @@ def _in_table(path: Path, known: Set[str], few: bool = False) -> dict[str, list[
     for splits, or in lines of an image, a blank and a word; empty for anything else."""
     beginning = _beginning(path)
     for separator in (*SEPARATORS, ""):
-        places = _places(_rows(beginning, separator), known, few)
+        places = _places(_rows(beginning, separator, known), known, few)
         if places is not None:
             image, split = places
-            rows = _rows(read_text(path), separator)
-            if not rows:
-                raise WorkbenchError(
-                    f"{path}: begins as a table of splits, and cannot be read to its end",
-                    "mend it, as by closing the quotes of its last lines, or move it away",
-                )
+            rows = _rows(read_text(path), separator, known)
             has_header = rows[0][split] != "" and _known_word(rows[0][split]) == ""
             images: dict[str, list[str]] = defaultdict(list)
             for row in rows[1:] if has_header else rows:
@@ -448,16 +440,37 @@ def _in_table(path: Path, known: Set[str], few: bool = False) -> dict[str, list[
     return {}
 
 
-def _rows(text: str, separator: str) -> list[list[str]]:
+def _rows(text: str, separator: str, known: Set[str]) -> list[list[str]]:
     """The rows of a table that are not blank; without a separator, a line's last word stands apart.
-    Empty where csv cannot read them."""
+    A line with a quote that is not closed in its row is a row if it has as many fields."""
     if separator == "":
         return [line.rsplit(None, 1) for line in text.splitlines() if line.strip()]
-    with suppress(csv.Error):
-        reader = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
-        rows = [[cell.strip() for cell in row] for row in reader]
-        return [row for row in rows if any(row)]
-    return []
+    lines = table_lines(text)
+
+    def begin_rows(lines: Sequence[str]) -> bool:
+        return any(_is_row(line, separator, known) for line in lines)
+
+    rows: list[list[str]] = []
+    for place, _, fields in separated_rows(lines, separator, begin_rows):
+        cells = lines[place].split(separator) if fields is None else fields
+        row = [cell.strip() for cell in cells]
+        if fields is None:
+            row = [cell.strip('"') for cell in row]
+            if rows and len(row) != len(rows[0]):
+                continue
+        if any(row):
+            rows.append(row)
+    return rows
+
+
+def _is_row(line: str, separator: str, known: Set[str]) -> bool:
+    """Whether a line that a quoted field reaches over is a row of its own, for it has an image."""
+    quotes = 0
+    for cell in line.split(separator):
+        quotes += cell.count('"')
+        if quotes % 2 == 0 and _stem(cell.strip().strip('"')) in known:
+            return True
+    return False
 
 
 def _places(rows: Sequence[Sequence[str]], known: Set[str], few: bool) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence, Set
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from pipeline.corpus.dataset.table_form import (
     Columns,
     Form,
     find_form,
+    separated_rows,
     table_lines,
     with_line_ends,
 )
@@ -212,25 +214,17 @@ def _rows(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
                 match = form.line.fullmatch(line.rstrip("\n"))
                 yield number, [line] if match is None else [*match.groups()]
         return
-    place = _first_row(lines, form)
-    while place < len(lines):
-        following = islice(lines, place, None)
-        reader = csv.reader(following, delimiter=form.separator, skipinitialspace=True, strict=True)
-        start = place
-        try:
-            for row in reader:
-                end = start + reader.line_num
-                if end - place > 1 and _begins_rows(lines[place + 1 : end], form):
-                    raise csv.Error("a quote that is not closed in its own row")
-                if len(row) == form.width:
-                    yield place + 1, row
-                elif row:
-                    yield place + 1, _fitted(row, lines[place:end], form)
-                place = end
-        except csv.Error:
-            # A quote that encloses no whole field, or is never closed, is part of the text.
-            yield place + 1, _fitted(_unquoted(lines[place], form), [], form)
-            place += 1
+    first = _first_row(lines, form)
+    below = lines[first:]
+    begin_rows = partial(_begin_rows, form=form, known=_image_in(below[0], form) if below else "")
+    for place, end, row in separated_rows(below, form.separator, begin_rows):
+        number = first + place + 1
+        if row is None:
+            yield number, _fitted(_unquoted(below[place], form), [], form)
+        elif len(row) == form.width:
+            yield number, row
+        elif row:
+            yield number, _fitted(row, below[place:end], form)
 
 
 def _first_row(lines: Sequence[str], form: Form) -> int:
@@ -245,16 +239,28 @@ def _first_row(lines: Sequence[str], form: Form) -> int:
     return first
 
 
-def _begins_rows(lines: Sequence[str], form: Form) -> bool:
-    """Whether one of the lines that a quoted field reaches over looks like a row of its own."""
-    for line in lines:
-        cells = line.split(form.separator)
-        is_closing = sum(cell.count('"') for cell in cells[: form.image + 1]) % 2 == 1
-        if len(cells) >= form.width and not is_closing:
-            image = cells[form.image].strip().strip('"').lower()
-            if image.endswith(IMAGE_ENDINGS):
-                return True
-    return False
+def _begin_rows(lines: Sequence[str], form: Form, known: str) -> bool:
+    """Whether lines that a quoted field reaches over look like rows of their own: one has the file
+    of an image in its place or, in a table of numbered images, all have a name like a known one."""
+    images = [_image_in(line, form) for line in lines]
+    if any(image.lower().endswith(IMAGE_ENDINGS) for image in images):
+        return True
+    is_numbered = any(map(str.isdigit, known))
+    return is_numbered and all(_shape(image) == _shape(known) for image in images)
+
+
+def _shape(name: str) -> str:
+    """A name with `a` for words and `0` for numbers: equal for `ROCO_00012` and `ROCO_7`."""
+    return re.sub(r"\d+", "0", re.sub(r"[^\W\d_]+", "a", name))
+
+
+def _image_in(line: str, form: Form) -> str:
+    """The image of a line that is a row of its own; "" of one that cannot be."""
+    cells = line.split(form.separator)
+    is_closing = sum(cell.count('"') for cell in cells[: form.image + 1]) % 2 == 1
+    if len(cells) < form.width or is_closing:
+        return ""
+    return cells[form.image].strip().strip('"')
 
 
 def _unquoted(line: str, form: Form) -> list[str]:

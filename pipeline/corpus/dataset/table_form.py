@@ -9,8 +9,9 @@ columns of which the cells say what they are.
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
@@ -413,6 +414,38 @@ def table_lines(text: str) -> list[str]:
         Its lines with `\\n` at their ends.
     """
     return io.StringIO(with_line_ends(text)).readlines()
+
+
+def separated_rows(
+    lines: Sequence[str], separator: str, begin_rows: Callable[[Sequence[str]], bool]
+) -> Iterator[tuple[int, int, list[str] | None]]:
+    """The rows of a table as RFC 4180 says: a quoted field may hold separators and line ends.
+
+    Args:
+        lines: with their ends.
+        separator: between two fields.
+        begin_rows: whether lines look like rows of their own. A quoted field that reaches over such
+            lines was not closed where it should be.
+
+    Yields:
+        The place of a row's first line, the place behind its last, and its fields; None for a line
+        with a quote that encloses no whole field or is never closed, so that it is a letter.
+    """
+    place = 0
+    while place < len(lines):
+        start = place
+        following = islice(lines, start, None)
+        reader = csv.reader(following, delimiter=separator, skipinitialspace=True, strict=True)
+        try:
+            for row in reader:
+                end = start + reader.line_num
+                if end - place > 1 and begin_rows(lines[place + 1 : end]):
+                    raise csv.Error("a quote that is not closed in its own row")
+                yield place, end, row
+                place = end
+        except csv.Error:
+            yield place, place + 1, None
+            place += 1
 
 
 def with_line_ends(text: str) -> str:

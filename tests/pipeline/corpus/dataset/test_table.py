@@ -168,9 +168,17 @@ def test_quotes_that_enclose_no_field(tmp_path):
     ]
 
 
-def test_a_quote_does_not_swallow_the_rows_below_it(tmp_path):
-    content = 'image,caption\na.jpg,"open\nb.jpg,A dog\nc.jpg,A cat"\n'
-    assert [image for image, _ in read(tmp_path, content)] == ["a.jpg", "b.jpg", "c.jpg"]
+@pytest.mark.parametrize("names", ["a.jpg b.jpg c.jpg", "7 8 41", "ROCO_01 ROCO_2 ROCO_33"])
+@pytest.mark.parametrize("line", ["{},{}", "{},-,{}", "-,{},{}"])
+def test_a_quote_does_not_swallow_the_rows_below_it(tmp_path, names, line):
+    header = line.replace("-", "place").format("image", "caption")
+    first, second, third = names.split()
+    captions = {first: '"open', second: "A dog, running", third: 'A cat"'}
+    rows = [line.format(*row) for row in captions.items()]
+    assert read(tmp_path, "\n".join([header, *rows])) == [*captions.items()]
+    whole = {first: "one\n2, 3 and 4\ntwo", second: "no\n5 dogs", third: "fine"}
+    rows = [line.format(image, f'"{caption}"') for image, caption in whole.items()]
+    assert read(tmp_path, "\n".join([header, *rows])) == [*whole.items()]
 
 
 @pytest.mark.parametrize(
