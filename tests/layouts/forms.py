@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Callable, Sequence
 from io import StringIO
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
@@ -183,7 +184,8 @@ def _write_rows(layout: Layout, name: str, rows: Sequence[Sequence[Any]], separa
 
 def splits_beside(layout: Layout) -> None:
     """A file that says the split of each image, where nothing else does."""
-    shape = layout.choose("splits beside", ("table", "wide table", "lines", "lists", "json"))
+    shapes = ("table", "wide table", "lines", "lists", "json", "named lists", "columns", "flags")
+    shape = layout.choose("splits beside", (*shapes, "sections"))
     place = layout.choose("folder of splits", ("", "", "meta/"))
     name_of = NAMED[layout.choose("listed by", ("file", "path", "path", "no ending"))]
     pairs = [(name_of(image), image.split) for image in layout.images]
@@ -191,6 +193,32 @@ def splits_beside(layout: Layout) -> None:
         for split, images in layout.groups(True).items():
             rows = [["image"], *([name_of(image)] for image in images)]
             _write_rows(layout, f"{place}{split}.csv", rows, ",")
+    elif shape == "named lists":
+        called = layout.choose(
+            "called", ("{}_images.txt", "{}list01.txt", "{}_ids.lst", "{}", "{}.list")
+        )
+        for split, images in layout.groups(True).items():
+            lines = "".join(f"{name_of(image)}\n" for image in images)
+            layout.write(f"{place}{called.format(split)}", lines)
+    elif shape == "columns":
+        columns = {
+            split: [name_of(image) for image in images]
+            for split, images in layout.groups(True).items()
+        }
+        rows = [[*columns], *zip_longest(*columns.values(), fillvalue="")]
+        _write_rows(layout, f"{place}about.csv", rows, ",")
+    elif shape == "flags":
+        splits = [*layout.groups(True)]
+        rows = [["file", *(f"is_{split}" for split in splits)]]
+        rows += [[name, *(split == own for own in splits)] for name, split in pairs]
+        _write_rows(layout, f"{place}about.csv", rows, ";")
+    elif shape == "sections":
+        lines = [
+            line
+            for split, images in layout.groups(True).items()
+            for line in (f"[{split}]", *map(name_of, images))
+        ]
+        layout.write(f"{place}splits.txt", "\n".join(lines))
     elif shape == "json":
         records = [{"image": name, "split": split} for name, split in pairs]
         layout.write(f"{place}splits.json", json.dumps(records).encode())

@@ -75,7 +75,8 @@ def fault(layout: Layout, corpus: Corpus) -> str:
             return f"{row.image_id} has {texts[row.image_id]}, and not {image.captions}"
         expected = split_named(image.split)
         is_drawn = len(layout.splits) == 2 and (expected, row.split) == ("train", "val")
-        if layout.says_splits and row.split != expected and not is_drawn:
+        are_said = layout.says_splits or (layout.are_divided and not layout.are_inside)
+        if are_said and row.split != expected and not is_drawn:
             return f"{row.image_id} is in {row.split}, and not in {expected}"
     missing = [image.name for image in layout.images if image.number not in seen]
     return f"missing: {', '.join(missing)}" if missing else ""

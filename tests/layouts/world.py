@@ -109,14 +109,15 @@ class Choices:
 class Layout(Choices):
     """A world and where it is written.
 
-    says_splits: whether the files say which image is in which split. are_inside: whether the images
-    are in the files of captions.
+    says_splits: whether files of annotations say which image is in which split. are_divided:
+    whether folders of images do. are_inside: whether the images are in the files of captions.
     """
 
     raw: Path
     images: list[Drawn] = field(default_factory=list)
     splits: Sequence[str] = ()
     says_splits: bool = False
+    are_divided: bool = False
     are_inside: bool = False
 
     def write(self, name: str, content: str | bytes) -> None:
@@ -158,6 +159,7 @@ def drawn_layout(draw: random.Random, raw: Path) -> Layout:
     names = NAMES[layout.choose("names", list(NAMES))]
     ending = layout.choose("ending", ENDINGS)
     folder = layout.choose("folder", FOLDERS)
+    layout.are_divided = "{split}" in folder
     each = layout.choose("captions of each", (1, 1, 2, 5, 0))  # 0: of each another number
     phrases = layout.choose("phrases", (("{}",), PHRASES))
     begins_anew = "{split}" in folder and layout.choose("numbers of each split", (False, True))

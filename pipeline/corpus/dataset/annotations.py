@@ -4,6 +4,7 @@ A reader of annotations reads values (`read_annotations`), cuts them into images
 captions, and ends with `described_source`, which finds the images and settles their splits.
 """
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
@@ -17,7 +18,7 @@ from pydantic_core import ErrorDetails
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.locate import locate_images
 from pipeline.corpus.dataset.source import Options, Source, features_from
-from pipeline.corpus.dataset.split_lists import with_split_lists
+from pipeline.corpus.dataset.split_lists import with_folder_splits, with_split_lists
 from pipeline.corpus.dataset.splits import (
     equal_photographs,
     in_one_split,
@@ -128,7 +129,8 @@ def described_source(
         options: corpus.images, corpus.split_files, and how splits are drawn.
         splits: for every image, as the annotations name it and in their order, train, val or test;
             None where they give none (`settled_splits` says what happens then). Lists of images
-            that lie beside them divide what they do not (`with_split_lists`).
+            that lie beside them divide what they do not (`with_split_lists`), else the folders of
+            the images (`with_folder_splits`).
         captions: columns caption_id, image_id (the name in the annotations), text and, where the
             annotations have them, tokens.
         groups: the group of every image; None: each image is its own.
@@ -145,6 +147,10 @@ def described_source(
     splits, lists = with_split_lists(folder, lists_in, splits, options)
     located = locate_images(folder, options.corpus.images, list(splits))
     named = {located.path(name): split for name, split in splits.items()}
+    if set(named.values()) == {None} and options.corpus.split_files is None:
+        inside = os.path.relpath(located.root, folder.root).replace(os.sep, "/")
+        named, folders = with_folder_splits(folder, "" if inside == "." else inside, named)
+        lists += folders
     own = {image: image for image in named}
     if groups is not None:
         own |= {located.path(name): group for name, group in groups.items() if name in splits}

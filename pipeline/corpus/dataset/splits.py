@@ -29,6 +29,7 @@ SPLIT_WORDS_OF = {
 }
 _SPLIT_OF = {word: split for split, words in SPLIT_WORDS_OF.items() for word in words}
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
+_FLAG = re.compile(r"(?:(?:is|in|for)_)?([a-z]+)")
 SPLIT_WORDS = tuple(_SPLIT_OF)
 RESTVAL = "restval"  # Karpathy's third part of MS-COCO: validation images that may train
 
@@ -38,8 +39,14 @@ TAIL = 4096  # bytes at the end of files of one size that are compared first
 def split_in_path(path: str) -> str | None:
     """The split that a path names, or None: words between anything but letters count, as in
     `train-00000-of-00005` and `val2017`, the last one before others."""
-    words = _WORD.findall(path.lower())
-    return _SPLIT_OF[words[-1]] if words else None
+    words = splits_in_path(path)
+    return words[-1] if words else None
+
+
+def splits_in_path(path: str) -> list[str]:
+    """The splits that a path names, each once, in the order of their last words."""
+    words = [_SPLIT_OF[word] for word in _WORD.findall(path.lower())]
+    return [word for place, word in enumerate(words) if word not in words[place + 1 :]]
 
 
 def without_split(path: str) -> str:
@@ -54,6 +61,19 @@ def without_split(path: str) -> str:
 def split_named(word: str) -> str | None:
     """The split that a word means, such as `Validation` or `dev`; None for any other word."""
     return _SPLIT_OF.get(word.strip().lower())
+
+
+def split_of_flag(name: str) -> str | None:
+    """The split that a column of yes and no is about, such as `test` of `is_test`.
+
+    Args:
+        name: of the column, as `plain_name` has it.
+
+    Returns:
+        The split; None for any other name.
+    """
+    match = _FLAG.fullmatch(name)
+    return split_named(match[1]) if match else None
 
 
 def as_split(value: object) -> object:

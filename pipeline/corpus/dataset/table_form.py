@@ -23,7 +23,7 @@ from pipeline.corpus.dataset.cells import (
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
 from pipeline.corpus.dataset.locate import is_among
-from pipeline.corpus.dataset.splits import split_named
+from pipeline.corpus.dataset.splits import split_named, split_of_flag
 
 SEPARATORS = ("\t", "|", ";", ",")
 NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
@@ -250,7 +250,7 @@ def _are_there(cells: Sequence[str], there: Set[str]) -> bool:
 def columns_passed_over(
     text: str, columns: Columns = USUAL, there: Set[str] = frozenset()
 ) -> list[str]:
-    """The columns of a table that are not read.
+    """The columns of a table that are not read, but for those that may say splits, such as is_test.
 
     Args:
         text: the beginning of a file.
@@ -264,7 +264,8 @@ def columns_passed_over(
     if form is None:
         return []
     read = {form.image, form.split, form.number, *form.captions}
-    return [name for place, name in enumerate(form.names) if place not in read]
+    others = [name for place, name in enumerate(form.names) if place not in read]
+    return [name for name in others if split_of_flag(plain_name(name)) is None]
 
 
 def _place_of(names: Sequence[str], wanted: Iterable[str]) -> int | None:

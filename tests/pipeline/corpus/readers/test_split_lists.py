@@ -78,6 +78,104 @@ def test_lists_beside_the_captions(raw, ending, capsys):
     assert "left out: 1 image in no split" in said
 
 
+CALLED = ["{}_images.txt", "{}_list.txt", "{}_ids.txt", "{}list.txt", "{}set.txt", "{}-files.txt"]
+CALLED += ["{}_filenames.txt", "{}.list", "{}", "{}list01.txt", "{}_1.txt", "list_{}.txt"]
+CALLED += ["images{}.lst", "My.{}Images.txt", "ImageSets/Main/{}.txt", "{}.json", "{}_ids.json"]
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_lists_are_called_in_many_ways(tmp_path, called):
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *NAMES)
+    write_table(raw)
+    for split, names in SPLITS.items():
+        path = raw / called.format(split)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [name[0] for name in names] if "ids" in called else names
+        path.write_text(json.dumps(lines) if path.suffix == ".json" else "\n".join(lines))
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+
+
+@pytest.mark.parametrize("name", ["trainval.txt", "train_val.txt", "all.txt"])
+def test_a_list_of_several_splits_is_none(raw, name, capsys):
+    write_lists(raw)
+    (raw / name).write_text("".join(f"{own}\n" for own in (*SPLITS["train"], *SPLITS["val"])))
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    assert "not read, for" not in capsys.readouterr().err
+
+
+def test_a_list_that_says_no_split_is_named_or_refused(raw, capsys):
+    (raw / "holdout.txt").write_text("d.jpg\ne.jpg\n")
+    read_all("auto", raw)
+    said = capsys.readouterr().err
+    assert "say no split: lists of a part of the images (holdout.txt)" in said
+    (raw / "train.txt").write_text("a.jpg\nb.jpg\nc.jpg\n")
+    said = refusal(read_all, "auto", raw)
+    assert "holdout.txt: a list of other images than train.txt, and no name of a split" in said
+    (raw / "holdout.txt").rename(raw / "test.txt")
+    splits = splits_of(read_all("auto", raw))
+    assert {name for name, split in splits.items() if split == "test"} == {"d.jpg", "e.jpg"}
+
+
+def test_numbers_without_their_zeros(tmp_path):
+    raw = tmp_path / "raw"
+    names = [f"{number:06}.jpg" for number in (7, 8, 10, 11, 300)]
+    save_images(raw / "images", *names, "7.jpg")
+    (raw / "captions.csv").write_text("image,caption\n" + "".join(f"{n},A dog.\n" for n in names))
+    (raw / "splits.json").write_text(json.dumps({"train": [8, 10], "val": [11], "test": [300, 7]}))
+    expected = dict(zip(names, ["test", "train", "train", "val", "test"], strict=True))
+    assert splits_of(read_all("auto", raw)) == expected
+    with (raw / "captions.csv").open("a") as table:
+        table.write("7.jpg,A dog.\n")
+    splits = splits_of(read_all("auto", raw))  # what is called so comes first
+    assert (splits["7.jpg"], "000007.jpg" in splits) == ("test", False)
+    (raw / "splits.json").write_text(json.dumps({"train": [8, 10], "test": ["00007"]}))
+    assert "entries that could be several images (1): 00007" in refusal(read_all, "auto", raw)
+
+
+@pytest.mark.parametrize("above", ["", "images/", "photos/of mine/"])
+def test_the_folders_of_the_images(tmp_path, above, capsys):
+    raw = tmp_path / "raw"
+    save_images(raw, *(f"{above}{split}/{name}" for name, split in DIVIDED.items()))
+    lines = "".join(f"{name},A dog.\n" for name in DIVIDED)
+    (raw / "captions.csv").write_text("image,caption\n" + lines)
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    shown = ", ".join(f"{above}{split}" for split in ("test", "train", "val"))
+    assert f"splits: of the folders {shown}" in capsys.readouterr().err
+    (raw / "splits.json").write_text(json.dumps({"train": ["a", "b", "d"], "test": ["c", "e"]}))
+    splits = splits_of(read_all("auto", raw))  # lists come first
+    assert {name for name, split in splits.items() if split == "test"} == {"c.jpg", "e.jpg"}
+
+
+@pytest.mark.parametrize("ending", [".txt", ".png", ".jpg"])
+def test_folders_with_a_file_for_each_image(tmp_path, ending):
+    """Of labels, masks, or links."""
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *NAMES)
+    write_table(raw)
+    for name, split in DIVIDED.items():
+        path = raw / "more" / split / f"{name[0]}{ending}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(raw / "images" / name)
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        dict.fromkeys(NAMES, "train"),  # one folder
+        dict(zip(NAMES, ["train", "test", *4 * ["bus"]], strict=True)),  # of things, most of them
+        dict(zip(NAMES, ["train", "bus", "car", "car", "bus", "train"], strict=True)),
+    ],
+)
+def test_folders_that_divide_nothing(tmp_path, places, capsys):
+    raw = tmp_path / "raw"
+    save_images(raw, *(f"{place}/{name}" for name, place in places.items()))
+    (raw / "captions.csv").write_text("image,caption\n" + "".join(f"{n},A dog.\n" for n in NAMES))
+    assert len(splits_of(read_all("auto", raw))) == len(NAMES)
+    assert "splits drawn by seed" in capsys.readouterr().err
+
+
 def test_lists_at_the_top_and_beside_captions_further_down(raw, tmp_path):
     below = tmp_path / "above/dataset"
     below.parent.mkdir()
@@ -191,6 +289,22 @@ TABLES = {
     "split.txt": rows("{name} {split}\n"),
     "partition.txt": rows("{name},{split}\n"),
     "bars.txt": "image | split\n" + rows("{name} | {split}\n"),
+    "wide.csv": "train,val,test\na.jpg,c,d.jpg\nb.jpg,,e.jpg\n",
+    "flags.csv": "image,is_val,is_test\n"
+    + rows("{name},{split},{split}\n")
+    .replace("train,train", "False,False")
+    .replace("val,val", "True,False")
+    .replace("test,test", "False,True"),
+    "list_eval_partition.csv": "image_id,partition\n"
+    + rows("{name},{split}\n").replace("train", "0").replace("val", "1").replace("test", "2"),
+    "list_eval_partition.txt": "a.jpg 0\nb.jpg 0\nc.jpg 1\nd.jpg 2\ne.jpg 2\n",
+    "splits.txt": "[train]\na.jpg\nb.jpg\n\n[val]\nc.jpg\n\n[test]\nd.jpg\ne.jpg\n",
+    "my_split.txt": "train: a.jpg, b.jpg\nval: c\ntest: d.jpg e.jpg\n",
+    "splits.yaml": "train: [a.jpg, b.jpg]\nval: [c]\ntest:\n- d.jpg\n- e\n",
+    "partition.json": json.dumps(
+        {"of": "us", "splits": {f"{s}_ids": n for s, n in SPLITS.items()}}
+    ),
+    "subsets.json": json.dumps({s: [{"file_name": o} for o in n] for s, n in SPLITS.items()}),
     "images.json": json.dumps(RECORDS),
     "images.jsonl": "".join(f"{json.dumps(own)}\n" for own in RECORDS),
 }
@@ -283,6 +397,15 @@ def test_a_table_that_divides_nothing(raw, text, capsys):
     (raw / "about.csv").write_text(text)
     assert len(splits_of(read_all("auto", raw))) == len(NAMES)
     assert "of the lists" not in capsys.readouterr().err
+
+
+def test_numbers_for_splits_are_asked_about(raw):
+    lines = "".join(f"{name},{place % 2}\n" for place, name in enumerate(NAMES))
+    (raw / "about.csv").write_text("image,split\n" + lines)
+    said = refusal(read_all, "auto", raw)
+    assert "about.csv: column split has numbers, and which are for training is not said" in said
+    write_lists(raw / "lists")
+    assert splits_of(read_all("auto", raw, split_files="lists")) == DIVIDED
 
 
 def test_a_named_file_without_splits_and_damaged_records(raw):
