@@ -194,9 +194,7 @@ def splits_beside(layout: Layout) -> None:
             rows = [["image"], *([name_of(image)] for image in images)]
             _write_rows(layout, f"{place}{split}.csv", rows, ",")
     elif shape == "named lists":
-        called = layout.choose(
-            "called", ("{}_images.txt", "{}list01.txt", "{}_ids.lst", "{}", "{}.list")
-        )
+        called = layout.choose("called", ("{}_images.txt", "{}list01.txt", "{}_ids.lst", "{}.list"))
         for split, images in layout.groups(True).items():
             lines = "".join(f"{name_of(image)}\n" for image in images)
             layout.write(f"{place}{called.format(split)}", lines)

@@ -579,7 +579,7 @@ def example(text, ledger, cells):
         assert not any(cell.get("p") and cell["q"] for cell in cells.values())
         return
     (on,) = (name for name, dataset in ledger.datasets.items() if dataset.title == told[2])
-    cell, numbers = cells[told[1], on], re.sub("`.*?`|√n|²", "", told[3]).replace(",", "")
+    cell, numbers = cells[told[1], on], re.sub("`.*?`|√n|²|i2t|t2i", "", told[3]).replace(",", "")
     t, images = stats.t.ppf(0.975, cell["n"] - 1), 1.96 * cell["q"]
     seeds = t * cell["s"] / cell["n"] ** 0.5
     exact = [
