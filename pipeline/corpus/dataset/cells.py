@@ -20,8 +20,8 @@ IMAGE_COLUMNS = (
     *("image_id", "image_url", "url"),
 )
 CAPTION_COLUMNS = (
-    *("caption", "captions", "comment", "text", "texts", "title", "raw", "sentence", "sentences"),
-    *("description", "report", "cap", "alt_text", "caption_str", "prompt"),
+    *("caption", "captions", "comment", "text", "texts", "raw", "sentence", "sentences"),
+    *("description", "report", "cap", "alt_text", "caption_str", "prompt", "title"),
 )
 # Conversations about an image (LLaVA's), of which the only answer is the caption; and the fields of
 # a turn, with who answers.

@@ -270,7 +270,8 @@ def _by_columns(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
 
 def _by_flags(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
     """A column of images, and columns such as `is_test` of which each says of one split, whether an
-    image is in it. An image in none is for training or, if that alone has a column, for test."""
+    image is in it. An image in none is for training; if that has a column, too, it is for test
+    where no other split has one, else in no split."""
     below, names, images = _columns(rows, known, few)
     flags: dict[int, str] = {}
     for place, name in enumerate(names):
@@ -280,7 +281,9 @@ def _by_flags(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
             flags[place] = split
     if not images or not flags or len(set(flags.values())) < len(flags):
         return None
-    rest = "" if len(flags) == 3 else "test" if set(flags.values()) == {"train"} else "train"
+    rest = "train"
+    if "train" in flags.values():
+        rest = "test" if len(flags) == 1 else ""
 
     def read(rows: Rows) -> Images:
         found: Images = defaultdict(list)

@@ -181,7 +181,7 @@ def _other_lists(
     folder: Folder, names: Collection[str], known: Known, lists: SplitLists | None
 ) -> tuple[str, ...]:
     """A line about lists of a part of the images that say no split; WorkbenchError for one beside
-    others, with images of none of them."""
+    others, with images of none of them, where none of these is for training, or none for test."""
     listed = Known(name for own in lists.images.values() for name in own) if lists else Known(())
     found = []
     for place, files in _texts_in(folder).items():
@@ -189,15 +189,17 @@ def _other_lists(
             entries = beginning_of(path).split("\n")
             entries = [line.strip() for line in entries if line.strip()]
             is_part = 0 < len(set(entries)) < len(names) and all(line in known for line in entries)
-            if not is_part or split_of_list(path.name) or (lists and path in lists.files):
+            is_read = split_of_list(path.name) is not None or (lists and path in lists.files)
+            if not is_part or is_read or path.stem in known:  # a caption may be a word
                 continue
             if lists and lists.files[0].parent == path.parent:
                 if any(line in listed for line in entries):
                     continue
-                raise WorkbenchError(
-                    f"{path}: a list of other images than {lists}, and no name of a split",
-                    "call it train.txt, val.txt or test.txt, or move it away",
-                )
+                if not {"train", "test"} <= lists.images.keys():
+                    raise WorkbenchError(
+                        f"{path}: a list of other images than {lists}, and no name of a split",
+                        "call it train.txt, val.txt or test.txt, or move it away",
+                    )
             found.append(path)
     shown = listing((path.relative_to(folder.root) for path in found), 3)
     line = f"not read, for they say no split: lists of a part of the images ({shown})"
@@ -351,15 +353,6 @@ def named_split_lists(
     return _read_lists(lists, known)
 
 
-def is_called_list(name: str) -> bool:
-    """Whether a file is called as a list of a split's images, such as `train.txt`.
-
-    Args:
-        name: of a file, without its folder.
-    """
-    return split_of_list(name) is not None
-
-
 def listed_splits(lists: SplitLists, names: Sequence[str]) -> dict[str, str]:
     """The split of each image that lists name; lists may leave endings and folders out.
 
@@ -413,16 +406,15 @@ def _texts_in(folder: Folder) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for file in folder.others:
         place, _, name = file.rpartition("/")
-        if name.lower().endswith((*LIST_ENDINGS, ".jsonl", ".yaml", ".yml")) or is_called_list(
-            name
-        ):
+        has_ending = name.lower().endswith((*LIST_ENDINGS, ".jsonl", ".yaml", ".yml"))
+        if has_ending or split_of_list(name) is not None:
             found[place].append(name)
     return dict(found)
 
 
 def _called_lists(folder: Folder, place: str) -> list[Path]:
     """The files of a folder that are called like lists of a split's images."""
-    names = [name for name in _texts_in(folder).get(place, ()) if is_called_list(name)]
+    names = [name for name in _texts_in(folder).get(place, ()) if split_of_list(name)]
     paths = [folder.root / place / name for name in names]
     return [path for path in paths if path.is_file()]
 

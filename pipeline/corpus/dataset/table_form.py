@@ -36,10 +36,13 @@ LONGEST_NAME = 30  # characters of a column's name in messages
 _TOKEN_LINE = re.compile(
     r"(?P<image>[^\t\r\n]+?)#(?:[A-Za-z]+#)?(?P<number>\d{1,9})[\t ](?P<text>.*)"
 )
-# "1.jpg A dog runs." and "1.jpg: A dog runs.": the text has a letter, and is no other image.
+# "1.jpg A dog runs.", "1.jpg: A dog runs.", "1.jpg -> A dog runs.": the text has a letter, and is
+# no other image.
 _ENDING = "|".join(map(re.escape, IMAGE_ENDINGS))
 _IMAGE_AND_TEXT = re.compile(
-    rf"(?P<image>[^\t\r\n]+?(?:{_ENDING}))(?: *: *| +)(?P<text>.*[^\W\d_].*)", re.IGNORECASE
+    rf"(?P<image>[^\t\r\n]+?(?:{_ENDING}))"
+    r"(?: *(?::|->|=>|=|\u2192) *| +[-\u2013\u2014] +| +)(?P<text>.*[^\W\d_].*)",
+    re.IGNORECASE,
 )
 _IMAGE = re.compile(rf"\S+(?:{_ENDING})", re.IGNORECASE)
 _IMAGE_OR_CAPTION = re.compile(rf"\S+(?:{_ENDING})(?:#\d+)?", re.IGNORECASE)

@@ -17,7 +17,7 @@ from pipeline.corpus.dataset.cells import caption_columns, plain_texts
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, head
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
-from pipeline.corpus.dataset.split_lists import is_called_list
+from pipeline.corpus.dataset.split_forms import Known, lists_images, split_of_list
 from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_json, read_text
@@ -127,7 +127,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         options,
         splits=splits,
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
-        remarks=_remarks(pairs),
+        remarks=_remarks(folder.root, pairs),
     )
 
 
@@ -243,9 +243,14 @@ def _captions_of(record: Any, image: str) -> list[str]:
     return []
 
 
-def _remarks(pairs: _Pairs) -> list[str]:
+def _remarks(raw: Path, pairs: _Pairs) -> list[str]:
     """What was left out, counted, with some names; lists that divide the images are not."""
-    alone = [file for file in pairs.texts_alone if not is_called_list(file.rpartition("/")[2])]
+    known = Known(pairs.texts)
+    alone = [
+        file
+        for file in pairs.texts_alone
+        if split_of_list(file.rpartition("/")[2]) is None or not lists_images(raw / file, known)
+    ]
     kinds = {
         "without a text of its name": ("image", pairs.images_alone),
         "without an image of its name": ("text", alone),

@@ -154,6 +154,21 @@ def test_the_published_files_without_a_header(tmp_path):
     assert read(tmp_path, "a.jpg,A dog , runs\n") == [("a.jpg", "A dog , runs")]
 
 
+@pytest.mark.parametrize(
+    "between", [" ", ": ", " : ", " = ", "=", " -> ", " => ", " \u2192 ", " - ", " \u2013 "]
+)
+def test_lines_of_an_image_and_a_caption(tmp_path, between):
+    captions = {"my dog.jpg": "A dog - so small", "b.JPG": "-3 degrees", "c.png": "1 = one"}
+    lines = [f"{image}{between}{caption}" for image, caption in captions.items()]
+    assert read(tmp_path, "\n".join(lines)) == [*captions.items()]
+
+
+def test_a_title_is_a_caption_where_nothing_else_is(tmp_path):
+    content = "image,title,description\na.jpg,Dog,A dog runs.\n"
+    assert read(tmp_path, content) == [("a.jpg", "A dog runs.")]
+    assert read(tmp_path, "image,title,width\na.jpg,Dog,7\n") == [("a.jpg", "Dog")]
+
+
 def test_quotes_that_enclose_no_field(tmp_path):
     content = (
         'image,caption\na.jpg,"Hello" says the "sign"\nb.jpg,"never closed\nc.jpg,A dog\n'

@@ -96,13 +96,13 @@ def test_folders_of_texts_beside_folders_of_images(tmp_path):
 
 def test_what_has_no_other_half_is_counted(raw, capsys):
     save_images(raw / "more", "alone.jpg")
-    write(raw, {"train.txt": "x\n", "photos.val.txt": "y\n"})  # lists of images
-    write(raw, {"README.txt": "Photos.", "IMG_1.caption": "Another.", "notes/todo.txt": "x"})
+    write(raw, {"train.txt": "\n".join(NAMES)})  # a list of images, and no text of an image
+    write(raw, {"README.txt": "Photos.", "IMG_1.caption": "Another.", "test_7.txt": "A dog."})
     corpus = read_all("auto", raw)
     assert len(corpus.images) == 4
     said = capsys.readouterr().err
     assert "left out: 1 image without a text of its name: more/alone.jpg" in said
-    assert "left out: 2 texts without an image of its name: README.txt, notes/todo.txt" in said
+    assert "left out: 2 texts without an image of its name: README.txt, test_7.txt" in said
     assert "left out: 1 text of images that have another: IMG_1.txt" in said
     assert texts_of(corpus)["IMG_1.jpg"] == ["Another."]  # tags are in the .txt then
 

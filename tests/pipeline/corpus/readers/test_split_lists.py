@@ -7,6 +7,7 @@ from commands import refusal
 from reader_cases import read_all, record, save_images
 
 from pipeline.corpus.dataset.folder import list_folder
+from pipeline.corpus.dataset.split_forms import Known, images_in_table
 from pipeline.corpus.dataset.split_lists import find_split_lists
 
 NAMES = [f"{letter}.jpg" for letter in "abcdef"]
@@ -131,6 +132,37 @@ def test_numbers_without_their_zeros(tmp_path):
     assert (splits["7.jpg"], "000007.jpg" in splits) == ("test", False)
     (raw / "splits.json").write_text(json.dumps({"train": [8, 10], "test": ["00007"]}))
     assert "entries that could be several images (1): 00007" in refusal(read_all, "auto", raw)
+
+
+def test_a_list_of_other_images_beside_all_others_is_named(raw, capsys):
+    write_lists(raw)
+    (raw / "restval.txt").write_text("f.jpg\n")
+    (raw / "a.txt").write_text("b\n")  # a caption, or what else stands beside an image
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+    said = capsys.readouterr().err
+    assert "say no split: lists of a part of the images (restval.txt)" in said
+    assert "left out: 1 image in no split (" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("test",), ("train", "train", "train", "test", "test", "train")),
+        (("train",), ("train", "train", "test", "test", "test", "test")),
+        (("val", "test"), ("train", "train", "val", "test", "test", "train")),
+        (("train", "test"), ("train", "train", None, "test", "test", None)),
+        (("train", "val", "test"), ("train", "train", "val", "test", "test", None)),
+    ],
+)
+@pytest.mark.parametrize(("yes", "no"), [("True", "False"), ("1", "0"), ("yes", "")])
+def test_an_image_without_a_flag(tmp_path, flags, expected, yes, no):
+    lines = [["image", *(f"Is {flag}" for flag in flags)]]
+    words = DIVIDED | {"f.jpg": ""}
+    lines += [[name, *(yes if flag == words[name] else no for flag in flags)] for name in NAMES]
+    (tmp_path / "about.csv").write_text("\n".join(map(",".join, lines)))
+    found = images_in_table(tmp_path / "about.csv", Known(NAMES))
+    splits = {name: split for split, names in found.items() for name in names}
+    assert [splits.get(name) for name in NAMES] == list(expected)
 
 
 @pytest.mark.parametrize("above", ["", "images/", "photos/of mine/"])

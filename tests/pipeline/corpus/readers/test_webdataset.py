@@ -152,7 +152,7 @@ def link(name, kind):
         ([("1.jpg", JPG[0]), ("1.png", JPG[1])], "/1': 2 images, jpg, png; set corpus.image_field"),
         ([("1.jpg", JPG[0]), ("1.txt", b"caf\xe9")], "'1': 'utf-8' codec can't decode"),
         ([("1.json", b"[" * 100_000)], "'1': maximum recursion depth"),
-        ([("1.json", b"{}")], "or prompt in the .json; set corpus.caption_field"),
+        ([("1.json", b"{}")], "or title in the .json; set corpus.caption_field"),
         ([("1.json", b'{"text": [1]}')], "text in the .json is neither text nor a list of texts"),
         ([("1.txt", b"x" * 1_048_577)], "'1': a text of more than 1,048,576 bytes"),
         ([("caf\udce9.jpg", JPG[0])], "names that are not UTF-8 (1): 'caf\\udce9.jpg'"),
