@@ -127,8 +127,9 @@ def with_folder_splits(
         splits: of every image, None for those of none.
 
     Returns:
-        The splits, and a line about them; as they are where nothing but one folder has such a name,
-        or most images are in none. Without a folder for training its images are all others.
+        The splits, and a line about them. They stay where such folders are of one split alone, or
+        have fewer than half of the images: `train` may show trains. Without a folder for training
+        its images are all others.
     """
     named = {place: split_in_path(place) for place in folder.files}
     by_file: dict[str, set[str]] = defaultdict(set)
@@ -142,11 +143,13 @@ def with_folder_splits(
         divided[image] = split_in_path(path) or (next(iter(same)) if len(same) == 1 else None)
     numbers = Counter(divided.values())
     found = numbers.keys() - {None}
+    shown = listing(sorted(place for place, split in named.items() if split in found), 3)
     if len(found) < 2 or numbers[None] * 2 > len(divided):
-        return dict(splits), ()
+        number = len(divided) - numbers[None]
+        line = f"not taken for splits: {shown}, with {number:,} of {len(divided):,} images"
+        return dict(splits), ((line,) if 0 < number < len(divided) else ())
     if "train" not in found:
         divided = {image: split or "train" for image, split in divided.items()}
-    shown = listing(sorted(place for place, split in named.items() if split in found), 3)
     return divided, (f"splits: of the folders {shown}",)
 
 

@@ -193,19 +193,23 @@ def test_folders_with_a_file_for_each_image(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    "places",
+    ("places", "line"),
     [
-        dict.fromkeys(NAMES, "train"),  # one folder
-        dict(zip(NAMES, ["train", "test", *4 * ["bus"]], strict=True)),  # of things, most of them
-        dict(zip(NAMES, ["train", "bus", "car", "car", "bus", "train"], strict=True)),
+        (6 * ["train"], ""),
+        (["train", "test", *4 * ["bus"]], "test, train, with 2 of 6 images"),
+        (["train", "bus", "car", "car", "bus", "train"], "train, with 2 of 6 images"),
+        ([*5 * ["photos"], "test"], "test, with 1 of 6 images"),
     ],
 )
-def test_folders_that_divide_nothing(tmp_path, places, capsys):
+def test_folders_that_divide_nothing(tmp_path, places, line, capsys):
     raw = tmp_path / "raw"
-    save_images(raw, *(f"{place}/{name}" for name, place in places.items()))
+    save_images(raw, *(f"{place}/{name}" for name, place in zip(NAMES, places, strict=True)))
     (raw / "captions.csv").write_text("image,caption\n" + "".join(f"{n},A dog.\n" for n in NAMES))
     assert len(splits_of(read_all("auto", raw))) == len(NAMES)
-    assert "splits drawn by seed" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "splits drawn by seed" in said
+    assert ("not taken for splits: " in said) == bool(line)
+    assert line in said
 
 
 def test_lists_at_the_top_and_beside_captions_further_down(raw, tmp_path):
