@@ -46,6 +46,7 @@ _LISTS = {
     )
     for split, words in SPLIT_WORDS_OF.items()
 }
+_BETWEEN = re.compile(r"""[\n,:;"'\[\]]""")
 _TRUE = frozenset({"true", "yes", "1", "1.0", "t", "y"})
 _FALSE = frozenset({"false", "no", "0", "0.0", "f", "n", ""})
 
@@ -175,6 +176,20 @@ def images_in_file(path: Path) -> Images:
             return {}
         return _in_value(plain_yaml(read_text(path), str(path), "mend it, or move it away"))
     return _in_numbers(path) if NUMBERED.fullmatch(path.name) else _in_sections(read_text(path))
+
+
+def mentions_images(path: Path, known: Known) -> bool:
+    """Whether the first lines of a text have an image that is known, in words of their own.
+
+    Args:
+        path: the file.
+        known: the images.
+
+    Returns:
+        Whether there is one.
+    """
+    parts = [part.strip("- \t") for part in _BETWEEN.split(beginning_of(path))]
+    return any(word in known for part in parts for word in (part, *part.split()) if word)
 
 
 def is_of_image(record: Mapping[str, object], known: Known) -> bool:

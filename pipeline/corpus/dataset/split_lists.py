@@ -31,6 +31,7 @@ from pipeline.corpus.dataset.split_forms import (
     is_of_image,
     list_stem,
     lists_images,
+    mentions_images,
     split_of_list,
     without_zeros,
 )
@@ -210,11 +211,11 @@ def _other_lists(
 
 
 def _of_other_images(folder: Folder, known: Known) -> tuple[str, ...]:
-    """A line about files for all splits that name other images than those that have captions."""
+    """A line about JSON for all splits that names other images than those that have captions."""
     paths = [path for place in _texts_in(folder) for path in _matching(folder, place, _FOR_ALL)]
     found = []
     for path in paths:
-        images = images_in_file(path)
+        images = images_in_file(path) if _RECORDS.fullmatch(path.name) else {}
         if len(images) > 1 and not known.are_in(images):
             found.append(path.relative_to(folder.root))
     line = f"not read, for most of their images have no captions: {listing(found, 3)}"
@@ -263,7 +264,7 @@ def _find_lists(folder: Folder, place: str, known: Known) -> SplitLists | None:
         paths = [path for path in own if lists_images(path, known)]
         if len(paths) > 1:
             paths = _plain(paths, split)
-        if len(paths) > 1:
+        if len({frozenset(images_in_list(path, known)) for path in paths}) > 1:
             raise WorkbenchError(
                 f"{folder.root / place}: several lists of {split} images: "
                 f"{listing(path.name for path in paths)}",
@@ -273,6 +274,9 @@ def _find_lists(folder: Folder, place: str, known: Known) -> SplitLists | None:
         if paths:
             by_split[split] = paths[0]
     for path in () if "train" in by_split else _matching(folder, place, _FOR_ALL, NUMBERED):
+        is_data = _RECORDS.fullmatch(path.name) or NUMBERED.fullmatch(path.name)
+        if not is_data and not mentions_images(path, known):
+            continue  # any text or settings that are called so
         images = images_in_file(path)
         if known.are_in(images):
             return SplitLists([path], images)

@@ -409,6 +409,39 @@ def test_several_lists_of_one_split(raw):
     )
 
 
+def test_equal_lists_are_one(raw):
+    write_lists(raw)
+    for name in ("train", "test"):
+        (raw / f"{name}.txt").rename(raw / f"{name}_list.txt")
+        text = "".join(f"{own}\n" for own in reversed(SPLITS[name]))
+        (raw / f"{name}_images.txt").write_text(text)
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("split_notes.txt", "caf\xe9: train and test".encode("latin-1")),
+        ("split.yaml", b"model: !include other.yaml\ntrain: [1, 2"),
+        ("subsets.lst", b"\xff\xfe\x00"),
+    ],
+)
+def test_other_files_that_are_called_like_splits(raw, name, content):
+    (raw / name).write_bytes(content)
+    write_lists(raw / "lists")
+    assert splits_of(read_all("auto", raw)) == DIVIDED
+
+
+def test_names_with_blanks_below_the_words_for_splits(tmp_path):
+    raw = tmp_path / "raw"
+    names = [f"my photo {number}.jpg" for number in range(3)]
+    save_images(raw / "images", *names)
+    (raw / "captions.csv").write_text("image,caption\n" + "".join(f"{n},A dog.\n" for n in names))
+    lines = (f"[{split}]\n{name}\n" for split, name in zip(SPLITS, names, strict=True))
+    (raw / "splits.txt").write_text("".join(lines))
+    assert splits_of(read_all("auto", raw)) == dict(zip(names, SPLITS, strict=True))
+
+
 def test_words_that_are_no_split(raw, capsys):
     (raw / "splits.csv").write_text(TABLES["splits.csv"] + "f.jpg,qual_dev\n")
     assert splits_of(read_all("auto", raw)) == DIVIDED
