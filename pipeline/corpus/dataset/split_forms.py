@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from pipeline.corpus.dataset.cells import IMAGE_COLUMNS, SPLIT_COLUMNS, first_of, plain_name
@@ -227,19 +227,39 @@ def images_in_table(path: Path, known: Known, few: bool = False) -> Images:
         rows = _rows(beginning, separator, known)
         if not rows:
             continue
-        for form in (_by_words, _by_columns, _by_flags, _by_numbers):
-            read = form(path, rows, known, few)
-            if read is not None:
-                return dict(read(_rows(read_text(path), separator, known)))
+        columns = _columns(rows, known, few)
+        read = None
+        if columns.images:
+            read = _by_words(columns) or _by_flags(columns) or _by_numbers(path, columns)
+        read = read or _by_columns(rows, known, few)
+        if read is not None:
+            return dict(read(_rows(read_text(path), separator, known)))
     return {}
 
 
 Read = Callable[[Rows], Images]
 
 
-def _by_words(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
+class _Columns(NamedTuple):
+    """Of a table as far as its shortest row: the cells of each column below the first row, which
+    may name the columns, these names, and the places of columns of images."""
+
+    below: list[tuple[str, ...]]
+    names: list[str]
+    images: list[int]
+
+
+def _columns(rows: Rows, known: Known, few: bool) -> _Columns:
+    columns = [*zip(*rows, strict=False)]
+    below = [cells[1:] for cells in columns]
+    names = [plain_name(cells[0]) for cells in columns]
+    images = [place for place, cells in enumerate(below) if known.are(cells, few)]
+    return _Columns(below, names, images)
+
+
+def _by_words(columns: _Columns) -> Read | None:
     """A column of images and one of words for splits."""
-    below, names, images = _columns(rows, known, few)
+    below, names, images = columns
     words = [[_known_word(cell) for cell in cells if cell] for cells in below]
     splits = [
         place
@@ -249,7 +269,7 @@ def _by_words(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
     named = first_of([names[place] for place in splits], SPLIT_COLUMNS)
     if named is not None:
         splits = [names.index(named)]
-    if not images or len(splits) != 1:
+    if len(splits) != 1:
         return None
     image = images[0]
     split = splits[0]
@@ -265,7 +285,7 @@ def _by_words(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
     return read
 
 
-def _by_columns(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
+def _by_columns(rows: Rows, known: Known, few: bool) -> Read | None:
     """A column of images for each split, under its word."""
     splits = {place: split_named(name) for place, name in enumerate(rows[0]) if name}
     cells = [row[place] for row in rows[1:] for place in splits if place < len(row) and row[place]]
@@ -283,18 +303,18 @@ def _by_columns(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
     return read
 
 
-def _by_flags(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
+def _by_flags(columns: _Columns) -> Read | None:
     """A column of images, and columns such as `is_test` of which each says of one split, whether an
     image is in it. An image in none is for training; if that has a column, too, it is for test
     where no other split has one, else in no split."""
-    below, names, images = _columns(rows, known, few)
+    below, names, images = columns
     flags: dict[int, str] = {}
     for place, name in enumerate(names):
         split = split_of_flag(name)
         cells = {cell.lower() for cell in below[place]}
         if split and cells <= _TRUE | _FALSE and cells & _TRUE and cells & _FALSE:
             flags[place] = split
-    if not images or not flags or len(set(flags.values())) < len(flags):
+    if not flags or len(set(flags.values())) < len(flags):
         return None
     rest = "train"
     if "train" in flags.values():
@@ -313,15 +333,15 @@ def _by_flags(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
     return read
 
 
-def _by_numbers(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
+def _by_numbers(path: Path, columns: _Columns) -> Read | None:
     """CelebA's numbers; WorkbenchError for others in a column called split or partition."""
-    below, names, images = _columns(rows, known, few)
+    below, names, images = columns
     numbers = [
         place
         for place, cells in enumerate(below)
         if place not in images[:1] and len(set(cells)) > 1 and set(cells) <= {*_NUMBERS_OF_CELEBA}
     ]
-    if not images or not numbers:
+    if not numbers:
         return None
     if _PARTITION.fullmatch(path.name):
 
@@ -341,18 +361,6 @@ def _by_numbers(path: Path, rows: Rows, known: Known, few: bool) -> Read | None:
             "write train, val and test; or name other lists by corpus.split_files in params.yaml",
         )
     return None
-
-
-def _columns(
-    rows: Rows, known: Known, few: bool
-) -> tuple[list[tuple[str, ...]], list[str], list[int]]:
-    """Of a table as far as its shortest row: the cells of each column below the first row, which
-    may name the columns, these names, and the places of columns of images."""
-    columns = [*zip(*rows, strict=False)]
-    below = [cells[1:] for cells in columns]
-    names = [plain_name(cells[0]) for cells in columns]
-    images = [place for place, cells in enumerate(below) if known.are(cells, few)]
-    return below, names, images
 
 
 def _rows(text: str, separator: str, known: Known) -> list[list[str]]:
