@@ -4,7 +4,6 @@ A reader of annotations reads values (`read_annotations`), cuts them into images
 captions, and ends with `described_source`, which finds the images and settles their splits.
 """
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
@@ -148,8 +147,7 @@ def described_source(
     located = locate_images(folder, options.corpus.images, list(splits))
     named = {located.path(name): split for name, split in splits.items()}
     if set(named.values()) == {None} and options.corpus.split_files is None:
-        inside = os.path.relpath(located.root, folder.root).replace(os.sep, "/")
-        named, folders = with_folder_splits(folder, "" if inside == "." else inside, named)
+        named, folders = with_folder_splits(folder, located.root, named)
         lists += folders
     own = {image: image for image in named}
     if groups is not None:

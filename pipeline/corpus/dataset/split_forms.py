@@ -1,8 +1,9 @@
 """What one file says of the splits of images: a list for a split, or a file for all of them.
 
-Known are lists such as `train.txt`, JSON such as `splits.json`, tables with a column of images and
-one of words for splits, and CUB's `train_test_split.txt`. Lists may leave folders and endings out,
-and the zeros before a number.
+Known are lists such as `train.txt`, JSON or YAML such as `splits.json`, lines below `[train]`,
+CUB's `train_test_split.txt`, and tables: of images and words for splits, of flags such as
+`is_test`, with a column of images for each split, and CelebA's. Lists may leave folders and endings
+out, and the zeros before a number.
 """
 
 import json

@@ -2,6 +2,7 @@
 and the split of every image by them. split_forms.py reads one file.
 """
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -117,14 +118,14 @@ def with_split_lists(
 
 
 def with_folder_splits(
-    folder: Folder, inside: str, splits: Mapping[str, str | None]
+    folder: Folder, root: Path, splits: Mapping[str, str | None]
 ) -> tuple[dict[str, str | None], tuple[str, ...]]:
     """The splits of images where folders called train, val and test divide them: those that the
     images lie in, else those with a file of the same name, such as a link or a label.
 
     Args:
         folder: the files of the user's folder.
-        inside: the folder inside it that the images are paths in.
+        root: the folder that the images are paths in, the user's or one inside it.
         splits: of every image, None for those of none.
 
     Returns:
@@ -137,6 +138,7 @@ def with_folder_splits(
     for place, split in named.items():
         for file in folder.files[place] if split is not None else ():
             by_file[_without_any_ending(file)].add(split or "")
+    inside = os.path.relpath(root, folder.root)
     divided: dict[str, str | None] = {}
     for image in splits:
         path, _, file = joined(inside, image).rpartition("/")
@@ -264,7 +266,7 @@ def _find_lists(folder: Folder, place: str, known: Known) -> SplitLists | None:
         paths = [path for path in own if lists_images(path, known)]
         if len(paths) > 1:
             paths = _plain(paths, split)
-        if len({frozenset(images_in_list(path, known)) for path in paths}) > 1:
+        if len(paths) > 1 and len({frozenset(images_in_list(path, known)) for path in paths}) > 1:
             raise WorkbenchError(
                 f"{folder.root / place}: several lists of {split} images: "
                 f"{listing(path.name for path in paths)}",
