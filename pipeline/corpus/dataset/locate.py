@@ -41,6 +41,8 @@ from pipeline.runtime.text import Problems, is_inside
 # MS-COCO's names of 2014, COCO_val2014_000000000042.jpg, whose images the downloads of 2017 have as
 # 000000000042.jpg, divided in another way among the folders.
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
+# What names of images on somebody's disk, or of addresses, begin with.
+_BEGINNING = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?/*")
 # Endings of files that may hold features of images.
 VECTORS = tuple(ending for ending in VECTOR_FILES if ending != ".parquet")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".rar", ".7z")
@@ -114,12 +116,9 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
         _raise_none_found(folder, raw, base, names)
     _check_one_to_one(base, found)
     check_copies(folder, raw, found)
-    first = next(name for name in names if name in found)
-    remark = (
-        f"images: {len(found):,} of {len(names):,} are found by the last part of their names: "
-        f"{first!r} is {found[first]}"
-    )
-    return Located(base, found, (remark,))
+    absent = {name: _below(name) for name in names if name not in found}
+    moved = found | {name: path for name, path in absent.items() if path != name}
+    return Located(base, moved, (_where_found(names, found),))
 
 
 def is_among(name: str, stems: Set[str]) -> bool:
@@ -236,6 +235,7 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
         if ".." not in above.split("/"):  # refused by the check of all names
             groups[above][file] = name
     found: dict[str, str] = {}
+    missing: set[str] = set()
     for above, files in groups.items():
         own = {name: file for file, name in files.items()}
         for key in _KEYS:
@@ -244,14 +244,56 @@ def _by_last_parts(folder: Folder, names: Sequence[str]) -> dict[str, str]:
             ) or (_unique(folder.files, own, key) if above == "" else {})
             if matches:
                 found |= matches
+                if _is_their_folder(above, files, matches):
+                    missing |= own.keys() - matches.keys()
                 break
     for key in _KEYS:
-        undecided = _undecided(names, found)
+        undecided = _undecided(names, found.keys() | missing)
         if not undecided:
             break
         found |= _unique(_other_places(folder, found), undecided, key)
     of_2017 = {name: _name_of_2017(name) for name in names if name not in found}
     return found | _unique(folder.files, {name: file for name, file in of_2017.items() if file})
+
+
+def _is_their_folder(above: str, files: Mapping[str, str], matches: Mapping[str, str]) -> bool:
+    """Whether a folder of the annotations is here, so that what is not in it is not there: a file
+    of the same name in another folder is another image.
+
+    Args:
+        above: the folder in the annotations, "" for none.
+        files: its files' names, to the names as they are written.
+        matches: those that were found in one folder here, to their paths.
+    """
+    place = next(iter(matches.values())).rpartition("/")[0]
+    return shared_parts(above, place) > 0 and 2 * len(matches) > len(files)
+
+
+def _below(name: str) -> str:
+    """The name of an image that is not there as a path below the root, which it can be reported
+    as; unchanged where it leads upwards, since that is refused."""
+    plain = with_slashes(name)
+    if is_inside(name) or ".." in plain.split("/"):
+        return name
+    return _BEGINNING.sub("", plain)
+
+
+def _where_found(names: Sequence[str], found: Mapping[str, str]) -> str:
+    """The remark on images that were found by the last part of their names. Where one folder holds
+    most of them, the others may be strays, so these are shown."""
+    folders = Counter(path.rpartition("/")[0] for path in found.values())
+    most, number = folders.most_common(1)[0]
+    others = [place for place in folders if place != most]
+    shown = [name for name in names if name in found]
+    divided = ""
+    if others and 2 * number > len(found):
+        places = listing((place or "the folder itself" for place in others), 3)
+        divided = f", {number:,} in {most or 'the folder itself'}, the others in {places}"
+        shown = [name for name in shown if found[name].rpartition("/")[0] != most]
+    return (
+        f"images: {len(found):,} of {len(names):,} are found by the last part of their names"
+        f"{divided}: {shown[0]!r} is {found[shown[0]]}"
+    )
 
 
 def _of_address(file: str) -> str:
@@ -318,14 +360,14 @@ def _other_places(folder: Folder, found: Mapping[str, str]) -> dict[str, frozens
     return {place: files for place, files in folder.files.items() if taken.isdisjoint(files)}
 
 
-def _undecided(names: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
-    """The names that were not found, to the last part of each that no other name has."""
+def _undecided(names: Sequence[str], decided: Set[str]) -> dict[str, str]:
+    """The names that may be anywhere, to the last part of each that no other name has."""
     files = {name: with_slashes(name).rpartition("/")[2] for name in names}
     counts = Counter(files.values())
     return {
         name: file
         for name, file in files.items()
-        if name not in found and counts[file] == 1 and ".." not in with_slashes(name).split("/")
+        if name not in decided and counts[file] == 1 and ".." not in with_slashes(name).split("/")
     }
 
 

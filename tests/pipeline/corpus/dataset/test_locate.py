@@ -8,6 +8,7 @@ from reader_cases import save_images
 
 from pipeline.corpus.dataset.folder import list_folder
 from pipeline.corpus.dataset.locate import locate_images
+from pipeline.runtime.text import is_inside
 
 
 def located(raw, *names, chosen=None):
@@ -90,6 +91,27 @@ def test_a_folder_that_is_not_there_is_not_replaced_by_another(tmp_path):
     save_images(tmp_path, "train2014/1.jpg", "train2014/2.jpg")
     names = ["train2014/1.jpg", "train2014/2.jpg", "val2014/1.jpg"]
     assert located(tmp_path, *names)[0] == names
+
+
+@pytest.mark.parametrize("above", ["images/", "/home/me/images/", "https://a.org/images/"])
+@pytest.mark.parametrize("stray", ["cats/3.jpg", "images/old/3.jpg", "rejected/3.JPG", "cats/3.png"])
+def test_an_image_that_its_folder_lacks_is_not_there(tmp_path, above, stray):
+    save_images(tmp_path, "images/1.jpg", "images/2.jpg", stray)
+    names = [f"{above}{number}.jpg" for number in (1, 2, 3)]
+    found = locate_images(list_folder(tmp_path), None, names)
+    assert [found.path(name) for name in names[:2]] == ["images/1.jpg", "images/2.jpg"]
+    assert not (found.root / found.path(names[2])).exists()
+    assert is_inside(found.path(names[2]))
+
+
+def test_images_outside_of_the_folder_of_most_are_shown(tmp_path):
+    save_images(tmp_path, "images/1.jpg", "images/2.jpg", "cats/3.jpg")
+    inside, remarks = located(tmp_path, "1.jpg", "2.jpg", "3.jpg")
+    assert inside == ["images/1.jpg", "images/2.jpg", "cats/3.jpg"]
+    assert remarks == (
+        "images: 3 of 3 are found by the last part of their names, 2 in images, the others in cats:"
+        " '3.jpg' is cats/3.jpg",
+    )
 
 
 def test_links_are_followed_and_circles_end(tmp_path):
