@@ -28,6 +28,7 @@ from pipeline.corpus.dataset.splits import split_named, split_of_flag
 SEPARATORS = ("\t", "|", ";", ",")
 NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
 ID_COLUMNS = ("id", "key", "name", "uid")  # of images where files are called so, as in ImageCLEF
+_OF_IMAGES = re.compile(r"(?:image|img|photo|picture|pic_|foto|bild)")  # photo_id, image_number
 LINES_LOOKED_AT = 100
 LOOKED_AT = 1 << 20  # characters
 SHORTEST_CUT = LOOKED_AT // 4  # of as many bytes, of which a character has up to four
@@ -188,11 +189,9 @@ def _named_form(
     header = lines[0]
     names = [plain_name(name) for name in header.split(separator)]
     image = _place_of(names, columns.images)
-    if image is None and columns.images == IMAGE_COLUMNS:
-        ids = [place for place, name in enumerate(names) if name in ID_COLUMNS]
+    if columns.images == IMAGE_COLUMNS:
         rows = [line.rstrip("\n").split(separator) for line in lines[1:]]
-        cells = {place: [row[place] if place < len(row) else "" for row in rows] for place in ids}
-        image = next((place for place in ids if _are_there(cells[place], there)), None)
+        image = image_column(names, rows, there)
     captions = caption_columns(tuple(names), columns.captions)
     if image is None or not captions:
         return None
@@ -209,6 +208,61 @@ def _named_form(
         described=repr(header.strip()[:80]),
         names=tuple(names),
     )
+
+
+def image_column(
+    names: Sequence[str], rows: Iterable[Sequence[str]], there: Set[str]
+) -> int | None:
+    """The column of a table that names the images, by what it is called and what its cells hold.
+
+    Args:
+        names: of the columns, as `plain_name` has them.
+        rows: the fields of the first lines below the header, as the separator divides them.
+        there: as in `find_form`.
+
+    Returns:
+        The place of the column that is called so. Where its cells are numbers, which may count the
+        rows, or where none is called so: a column of files of images, else one of ids that files
+        are called by. None where there is none, or where two columns of ids could be it.
+    """
+    table = [*rows]
+    cells = [
+        [row[place].strip().strip('"') if place < len(row) else "" for row in table]
+        for place in range(len(names))
+    ]
+    called = first_of(names, IMAGE_COLUMNS)
+    if called is not None and not _are_numbers(cells[names.index(called)]):
+        return names.index(called)
+    found = [place for place in range(len(names)) if _are_there(cells[place], there)]
+    ids = [place for place in found if names[place] in ID_COLUMNS]
+    of_images = [place for place in found if _OF_IMAGES.match(names[place])]
+    if called is None and not ids and not of_images:
+        return None
+    files = {
+        name: place for place, name in enumerate(names) if all(map(_is_image, cells[place] or [""]))
+    }
+    best = first_of(files, IMAGE_COLUMNS) or next(iter(files), None)
+    if best is not None:
+        return files[best]
+    if called is not None:
+        return names.index(called)
+    if of_images:
+        return of_images[0]
+    others = [place for place in found if place not in ids and _are_numbers(cells[place])]
+    may_be_others = any(2 * len(set(cells[place])) > len(table) for place in others)
+    return None if may_be_others and _counts_rows(cells[ids[0]]) else ids[0]
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    return all(map(NUMBER.fullmatch, cells))
+
+
+def _counts_rows(cells: Sequence[str]) -> bool:
+    """Whether cells are numbers that count the rows, from any."""
+    if not _are_numbers(cells):
+        return False
+    first = int(cells[0])
+    return [*map(int, cells)] == [*range(first, first + len(cells))]
 
 
 def _place_of_splits(lines: Sequence[str], separator: str, width: int) -> int | None:

@@ -30,15 +30,17 @@ from pipeline.corpus.dataset.recognise import (
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path, split_named
 from pipeline.corpus.dataset.table import pairs_in, read_captions
-from pipeline.corpus.dataset.table_form import Columns, columns_passed_over, find_form
+from pipeline.corpus.dataset.table_form import NUMBER, Columns, columns_passed_over, find_form
 from pipeline.corpus.readers.captions_csv import source_of
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
 
 PATTERNS = ("*.csv", "*.tsv", "*.txt")
-REFERENCES = ("image_id", "imageid", "img_id", "photo_id", "picture_id")
-IDS = (*REFERENCES, "id", "key", "uid")  # the best first: beside an `image_id`, `id` counts rows
-FILES = tuple(name for name in IMAGE_COLUMNS if name not in REFERENCES)
+OF_IMAGES = ("image_id", "imageid", "img_id", "photo_id", "picture_id")
+IDS = (*OF_IMAGES, "id", "key", "uid")  # the best first: beside an `image_id`, `id` counts rows
+FILES = tuple(name for name in IMAGE_COLUMNS if name not in OF_IMAGES)
+# what a table of captions may call the id of an image
+REFERENCES = (*OF_IMAGES, "image", "img", "photo", "picture", "id")
 # A table of images is read as one of captions, in which a file's text is its id.
 IMAGES = Columns(images=FILES, captions=IDS)
 CAPTIONS = Columns(images=REFERENCES, captions=CAPTION_COLUMNS)
@@ -53,7 +55,7 @@ def recognise(folder: Folder) -> list[Found]:
     """Tables of captions whose images are the ids of another table, whose files are there. Where
     every id is the name of its own file, the captions need no second table."""
     tables = few_files(folder, *PATTERNS)
-    of_images = [file for file in tables if _names(folder, file, IMAGES)]
+    of_images = [file for file in tables if _is_of_images(folder, file)]
     of_captions = [
         file for file in tables if file not in of_images and _names(folder, file, CAPTIONS)
     ]
@@ -74,6 +76,12 @@ def recognise(folder: Folder) -> list[Found]:
                 both = (*captions, *images)
                 found.append(Found(files=both, names=described, has_splits=has_splits))
     return found
+
+
+def _is_of_images(folder: Folder, file: str) -> bool:
+    """Whether a file is a table of ids and files of images; one of captions may call the id of its
+    image `image`."""
+    return any(not NUMBER.fullmatch(image) for image, _ in pairs_in(head(folder, file), IMAGES))
 
 
 def _names(folder: Folder, file: str, columns: Columns) -> bool:
@@ -113,11 +121,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         captions=chosen.captions,
     )
     found = annotation_files(folder, options, recognise=recognise, expected=EXPECTED)
-    of_images = [file for file in found.files if _names(folder, file, IMAGES)]
+    of_images = [file for file in found.files if _is_of_images(folder, file)]
     of_captions = [file for file in found.files if file not in of_images]
     if not of_images:  # one table was named
         tables = few_files(folder, *PATTERNS)
-        of_images = [file for file in tables if _names(folder, file, IMAGES)]
+        of_images = [file for file in tables if _is_of_images(folder, file)]
     if not of_images or not of_captions:
         raise WorkbenchError(
             f"{raw}: {listing(found.files, 3)} alone; looked for {EXPECTED}",

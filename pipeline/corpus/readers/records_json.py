@@ -143,9 +143,12 @@ def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None
         return _Mapping(name, None, of_records=not is_plain(value))
     if not isinstance(value, dict):
         return None
-    if by_key:  # whatever else its record calls an image
+    files = [field for field, own in value.items() if _is_file(own)]
+    if by_key and (_is_file(name) or not files):  # whatever else its record calls an image
         keys = _keys_of("", {IMAGE_KEY: name, **value}, _with_image_field(config, IMAGE_KEY))
         return keys and _Mapping(name, keys)
+    if by_key and len(files) == 1:  # the key, which is called as an image, may count the records
+        config = _with_image_field(config, config.image_field or files[0])
     keys = _keys_of("", value, config)
     return (
         _Mapping(value[keys.image], keys) if keys and _is_image(value[keys.image], folder) else None
@@ -169,10 +172,7 @@ def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -
 
 def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys | None:
     """The keys of a list by its first record; None where it has no images or no captions."""
-    images = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
-    if key == "annotations" and not _is_file(record.get("image_id")):
-        images = [name for name in images if name != "image_id"]  # an id, in MS-COCO's form
-    image = config.image_field or next(iter(images), None)
+    image = config.image_field or _image_field(key, record)
     texts = [name for name, value in record.items() if _is_texts(value) and name != image]
     if isinstance(record.get("filename"), str) and not is_plain(record.get("sentences")):
         texts = [name for name in texts if name != "sentences"]  # Karpathy's form
@@ -191,6 +191,16 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         of_records=not any(is_plain(record[name]) for name in captions),
         others=tuple(name for name in record if name not in (image, split, *captions)),
     )
+
+
+def _image_field(key: str, record: Mapping[str, Any]) -> str | None:
+    """The field of a record that names its image: of those that are called so the first with a file
+    of an image, else the first."""
+    named = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
+    if key == "annotations" and not _is_file(record.get("image_id")):
+        named = [name for name in named if name != "image_id"]  # an id, in MS-COCO's form
+    files = (name for name in named if _is_file(record[name]))
+    return next(files, next(iter(named), None))
 
 
 def _is_file(value: object) -> bool:

@@ -94,7 +94,9 @@ def test_a_folder_that_is_not_there_is_not_replaced_by_another(tmp_path):
 
 
 @pytest.mark.parametrize("above", ["images/", "/home/me/images/", "https://a.org/images/"])
-@pytest.mark.parametrize("stray", ["cats/3.jpg", "images/old/3.jpg", "rejected/3.JPG", "cats/3.png"])
+@pytest.mark.parametrize(
+    "stray", ["cats/3.jpg", "images/old/3.jpg", "rejected/3.JPG", "cats/3.png"]
+)
 def test_an_image_that_its_folder_lacks_is_not_there(tmp_path, above, stray):
     save_images(tmp_path, "images/1.jpg", "images/2.jpg", stray)
     names = [f"{above}{number}.jpg" for number in (1, 2, 3)]

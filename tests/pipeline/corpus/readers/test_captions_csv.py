@@ -380,3 +380,38 @@ def test_files_of_splits_in_different_forms(raw):
     assert "mine_train.json (karpathy_json) and mine_test.json (records_json)" in said
     assert "have different forms" in said
     assert len(read_all("auto", raw, annotations="mine_test.json").images) == 3
+
+
+COUNTED = {
+    "a file beside it": ("image,image_path,caption", "{n},photos/{other}.jpg,Of {other}."),
+    "a file of an unknown name": ("id,Datei,caption", "{n},{other}.jpg,Of {other}."),
+    "a name": ("name,photo file,caption", "{n},photos/{other}.jpg,Of {other}."),
+    "an id that says image": ("id,photo_id,caption", "{n},{other},Of {other}."),
+    "a number that says image": ("key,image_number,caption", "{n},{other},Of {other}."),
+}
+
+
+def swapped(raw, row):
+    """Lines of images 1 to 6, the first as 6, the second as 5, and so on."""
+    save_images(raw / "photos", *[f"{number}.jpg" for number in range(1, 7)])
+    return [row.format(n=number, other=7 - number) for number in range(1, 7)]
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_numbers_that_count_the_rows_are_no_images(tmp_path, kind):
+    header, row = COUNTED[kind]
+    (tmp_path / "captions.csv").write_text("\n".join([header, *swapped(tmp_path, row)]) + "\n")
+    corpus = read_all("auto", tmp_path)
+    told = dict(corpus.captions[["image_id", "text"]].itertuples(index=False))
+    assert {name.rpartition("/")[2]: text for name, text in told.items()} == {
+        f"{number}.jpg": f"Of {number}." for number in range(1, 7)
+    }
+
+
+def test_two_columns_that_could_be_the_image_are_not_guessed(tmp_path):
+    lines = ["id,product,caption", *swapped(tmp_path, "{n},{other},Of {other}.")]
+    (tmp_path / "captions.csv").write_text("\n".join(lines) + "\n")
+    assert "id, product, caption" in refusal(read_all, "auto", tmp_path)
+    corpus = read_all("captions_csv", tmp_path, image_field="product")
+    texts = dict(corpus.captions[["image_id", "text"]].itertuples(index=False))
+    assert texts["photos/1.jpg"] == "Of 1."

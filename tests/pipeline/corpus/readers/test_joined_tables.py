@@ -126,6 +126,20 @@ def test_ids_that_are_names_of_other_images_are_asked_about(raw, file, head):
     assert described(read_all("captions_csv", raw, annotations=file)) != OWN
 
 
+@pytest.mark.parametrize("head", ["id,caption", "id,image,caption", "img,caption", "9,photo,text"])
+def test_the_id_of_an_image_under_any_name(raw, head):
+    """Alone, the table of captions has numbers that are names of other images."""
+    form = "{id},{id},Of {name}." if head.count(",") == 2 else "{id},Of {name}."
+    first, second = images(), captions(head, form)
+    for number, own in enumerate(IDS.values(), 1):
+        first = first.replace(f"{own},", f"{number % 6 + 1},")
+        second = second.replace(f"{own},", f"{number % 6 + 1},")
+    (raw / "images.csv").write_text(first)
+    (raw / "captions.csv").write_text(second)
+    assert "could be of several kinds" in refusal(read_all, "auto", raw)
+    assert described(read_all("joined_tables", raw)) == OWN
+
+
 def test_ids_that_are_the_names_of_the_files_need_no_second_table(raw, capsys):
     (raw / "captions.csv").write_text(captions("image_id,caption", "{name},Of {name}."))
     (raw / "images.csv").write_text(images("image_id,file_name", "{name},{name}"))

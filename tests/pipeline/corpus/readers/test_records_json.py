@@ -232,6 +232,17 @@ def test_keys_of_any_name_are_named_by_settings(raw):
     assert texts_of(corpus)["a.jpg"] == TEXTS["a.jpg"]
 
 
+def test_keys_that_count_the_records_are_no_images(tmp_path):
+    save_images(tmp_path, *[f"{number}.jpg" for number in range(1, 7)])
+    records = {
+        str(number): {"foto": f"{7 - number}.jpg", "caption": f"Of {7 - number}."}
+        for number in range(1, 7)
+    }
+    write(tmp_path, "captions.json", records)
+    texts = texts_of(read_all("auto", tmp_path))
+    assert texts == {f"{number}.jpg": [f"Of {number}."] for number in range(1, 7)}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
