@@ -4,6 +4,7 @@ A reader of annotations reads values (`read_annotations`), cuts them into images
 captions, and ends with `described_source`, which finds the images and settles their splits.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
@@ -53,6 +54,23 @@ def read_annotations(path: Path, kind: Any, hint: str) -> Any:
         return adapter.validate_json(text, strict=True)
     except ValidationError as error:
         raise refusal(path, error, hint) from None
+
+
+def check_keys(path: Path) -> None:
+    """Raise WorkbenchError for keys of a mapping that are there twice: of their values only the
+    last would be read.
+
+    Args:
+        path: a file of JSON that is a mapping.
+
+    Raises:
+        WorkbenchError: names the keys.
+    """
+    pairs: list[tuple[str, object]] = json.loads(read_text(path), object_pairs_hook=list)
+    counts = Counter(key for key, _ in pairs)
+    problems = Problems(str(path))
+    problems.add("keys more than once", (key for key, number in counts.items() if number > 1))
+    problems.raise_if_any('give each key all of its captions as a list: {"1.jpg": ["...", "..."]}')
 
 
 def read_json_lines(path: Path, kind: Any, hint: str) -> list[Any]:

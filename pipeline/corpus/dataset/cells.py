@@ -34,7 +34,7 @@ TEXT_FIELDS = ("raw", *CAPTION_COLUMNS)
 TOKENS = "tokens"
 NUMBER = "sentid"
 # What programs write for a missing caption, in Python, pandas, R, SQL and spreadsheets.
-NOTHING = frozenset({"nan", "NaN", "NAN", "None", "NULL", "null", "<NA>", "#N/A", "N/A"})
+NOTHING = frozenset({"nan", "NaN", "NAN", "None", "NULL", "null", "<NA>", "#N/A", "N/A", "\\N"})
 LONGEST_LIST = 1 << 20  # characters of a list that is written as text
 # A list as Python writes it, with commas, or without as NumPy does: no parser sees anything else.
 _STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)

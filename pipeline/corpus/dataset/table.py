@@ -10,6 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -220,7 +221,9 @@ def _rows(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
     for place, end, row in separated_rows(below, form.separator, begin_rows):
         number = first + place + 1
         if row is None:
-            yield number, _fitted(_unquoted(below[place], form), [], form)
+            line = below[place]
+            cells = _with_backslashes(line, form) or _unquoted(line, form)
+            yield number, _fitted(cells, [], form)
         elif len(row) == form.width:
             yield number, row
         elif row:
@@ -263,8 +266,28 @@ def _image_in(line: str, form: Form) -> str:
     return cells[form.image].strip().strip('"')
 
 
+def _with_backslashes(line: str, form: Form) -> list[str]:
+    """The fields of a line in which backslashes stand before quotes, as MySQL writes them; empty
+    where these are not as many as the table has columns."""
+    if '\\"' not in line:
+        return []
+    reader = csv.reader(
+        [line],
+        delimiter=form.separator,
+        doublequote=False,
+        escapechar="\\",
+        skipinitialspace=True,
+        strict=True,
+    )
+    with suppress(csv.Error):
+        cells = next(reader)
+        return cells if len(cells) == form.width else []
+    return []
+
+
 def _unquoted(line: str, form: Form) -> list[str]:
-    """The fields of a line whose last field may hold separators and quotes of its own."""
+    """The fields of a line whose last field, if it is the caption, may hold separators and quotes
+    of its own."""
     cells: list[str] = []
     rest = line.rstrip("\n")
     for _ in range(form.width - 1):
@@ -278,8 +301,10 @@ def _unquoted(line: str, form: Form) -> list[str]:
         if not found:
             return cells
     quoted = _QUOTED_FIELD.fullmatch(rest)
-    cells.append(rest if quoted is None else quoted[1].replace('""', '"'))
-    return cells
+    if quoted is not None:
+        return [*cells, quoted[1].replace('""', '"')]
+    is_caption = form.captions == (form.width - 1,)
+    return [*cells, rest] if is_caption else cells + rest.split(form.separator)
 
 
 def _fitted(cells: list[str], lines: Sequence[str], form: Form) -> list[str]:
@@ -287,7 +312,7 @@ def _fitted(cells: list[str], lines: Sequence[str], form: Form) -> list[str]:
 
     Args:
         cells: its fields.
-        lines: the lines that it stands on; empty where they are taken as they stand.
+        lines: the lines that it stands on; empty where a quote is not closed in them.
         form: that of the table.
 
     Returns:
@@ -305,6 +330,6 @@ def _fitted(cells: list[str], lines: Sequence[str], form: Form) -> list[str]:
         if match is not None:
             return [*cells[:-1], match[1], match[2]]
     needed = max(form.image, *form.captions)
-    if needed < len(cells) < form.width:
+    if lines and needed < len(cells) < form.width:
         return cells + [""] * (form.width - len(cells))
     return cells

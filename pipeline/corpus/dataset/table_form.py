@@ -30,6 +30,7 @@ NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
 ID_COLUMNS = ("id", "key", "name", "uid")  # of images where files are called so, as in ImageCLEF
 _OF_IMAGES = re.compile(r"(?:image|img|photo|picture|pic_|foto|bild)")  # photo_id, image_number
 LINES_LOOKED_AT = 100
+FEW_ROWS = 8  # of fewer, equal numbers of commas may be chance
 LOOKED_AT = 1 << 20  # characters
 SHORTEST_CUT = LOOKED_AT // 4  # of as many bytes, of which a character has up to four
 LONGEST_NAME = 30  # characters of a column's name in messages
@@ -49,6 +50,8 @@ _IMAGE = re.compile(rf"\S+(?:{_ENDING})", re.IGNORECASE)
 _IMAGE_OR_CAPTION = re.compile(rf"\S+(?:{_ENDING})(?:#\d+)?", re.IGNORECASE)
 NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 _QUOTED_FIELDS = re.compile(r'("(?:[^"]|"")*"|[^",]+)(?: *, *"(?:[^"]|"")*")+')
+# a field that needs its quotes: commas elsewhere are then between fields
+_QUOTED_COMMA = re.compile(r'(?:^|,) *"(?:[^"]|"")*,(?:[^"]|"")*" *(?:,|$)')
 SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
 
 
@@ -291,11 +294,19 @@ def _cells(line: str, separator: str) -> list[str]:
     return next(csv.reader([line.rstrip("\n")], delimiter=separator))
 
 
-def _is_whole(cell: str) -> bool:
-    """Whether a cell stands alone, and is not what follows a comma of a text: some words without a
-    blank before them, a number, a split, or nothing."""
-    is_value = not cell or NUMBER.fullmatch(cell) or split_named(cell)
-    return not cell.startswith(" ") and (bool(is_value) or " " in cell.strip())
+def _are_whole(cells: Sequence[str]) -> bool:
+    """Whether the cells of a column stand alone, and are not what follows a comma of a text: some
+    words without a blank before them, a split, a value with a digit (a number, a date, a file, an
+    address), or nothing. A word alone is a class, where several rows have it."""
+    if any(cell.startswith(" ") for cell in cells):
+        return False
+    words = [cell for cell in cells if not _stands_alone(cell)]
+    return not words or (len(cells) >= FEW_ROWS and 2 * len(set(words)) <= len(words))
+
+
+def _stands_alone(cell: str) -> bool:
+    is_code = any(sign.isdigit() or sign == "_" for sign in cell)
+    return not cell or is_code or " " in cell.strip() or split_named(cell) is not None
 
 
 def _are_there(cells: Sequence[str], there: Set[str]) -> bool:
@@ -383,7 +394,9 @@ def _columns_of(
         return []
     if max(map(len, rows)) == fewest:
         are_quoted = all(_QUOTED_FIELDS.fullmatch(line.strip()) for line in lines)
-        are_cells = all(_is_whole(cell) for line in lines for cell in _cells(line, separator)[1:])
+        are_quoted |= any(_QUOTED_COMMA.search(line) for line in lines)
+        cells = zip(*(_cells(line, separator) for line in lines), strict=True)
+        are_cells = all(map(_are_whole, islice(cells, 1, None)))
         has_splits = all(split_named(row[-1]) for row in rows)
         if separator != "," or are_quoted or are_cells or has_splits:
             return rows
@@ -414,11 +427,14 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str, there: Set[str]
     if not texts:
         return None
     # words without blanks may be anything, such as names of people: then the longest is the caption
-    captions = [
+    several = [
         place
         for place in texts
         if sum(" " in cell for cell in filled[place]) * 2 > len(filled[place])
     ]
+    # a name, a date or a class of two words beside sentences is none
+    words = {place: _mean_words(filled[place]) for place in several}
+    captions = [place for place in several if 2 * words[place] >= max(words.values())]
     if not captions and not all(map(_is_image, columns[image])):
         return None  # of names without endings the rest may be anything, such as codes
     longest = max(texts, key=lambda place: sum(map(len, columns[place])))
@@ -437,11 +453,21 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str, there: Set[str]
 
 
 def _place_of_images(columns: Sequence[Sequence[str]], there: Set[str]) -> int | None:
-    """The first column of names of images; where none has their endings, the one of files that are
-    there, and of several the one with the most."""
-    for place, cells in enumerate(columns):
-        if all(map(_is_image, cells)):
-            return place
+    """The column of names of images; where none has their endings, the one of files that are there,
+    and of several the one with the most. None where two could be it, as an image and its mask."""
+    files = [
+        place
+        for place, cells in enumerate(columns)
+        if all(map(_is_image, cells)) and not any(map(_is_address, cells))
+    ]
+    if files:
+        present = [place for place in files if _are_there(columns[place], there)]
+        fitting = present or files
+        return fitting[0] if len(fitting) == 1 else None
+    addresses = (place for place, cells in enumerate(columns) if all(map(_is_image, cells)))
+    first = next(addresses, None)
+    if first is not None:
+        return first
     numbers = {
         place: len(set(cells))
         for place, cells in enumerate(columns)
@@ -449,6 +475,14 @@ def _place_of_images(columns: Sequence[Sequence[str]], there: Set[str]) -> int |
     }
     most = [place for place, number in numbers.items() if number == max(numbers.values())]
     return most[0] if len(most) == 1 else None
+
+
+def _is_address(cell: str) -> bool:
+    return cell.startswith(("http://", "https://"))
+
+
+def _mean_words(cells: Sequence[str]) -> float:
+    return sum(len(cell.split()) for cell in cells) / len(cells)
 
 
 def _has_letter(text: str) -> bool:
@@ -459,7 +493,7 @@ def _may_be_caption(cell: str) -> bool:
     """Whether a cell has letters, and is no name of an image or of a caption (`1.jpg#2`), and no
     address."""
     is_name = _IMAGE_OR_CAPTION.fullmatch(cell) is not None
-    return _has_letter(cell) and not is_name and not cell.startswith(("http://", "https://"))
+    return _has_letter(cell) and not is_name and not _is_address(cell)
 
 
 def table_lines(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator
 from typing_extensions import TypedDict
 
 from pipeline.corpus.dataset.annotations import (
+    check_keys,
     described_source,
     numbered,
     one_split_each,
@@ -340,12 +341,15 @@ def _of_mapping(path: Path, mapping: _Mapping, split: str | None, hint: str) -> 
     keys = mapping.keys
     if mapping.of_records:
         lists = read_annotations(path, dict[Name, list[dict[str, Any]]], hint)
+        check_keys(path)
         return [(image, _texts_of_records(own), split) for image, own in lists.items()]
     if keys is None:
         texts = read_annotations(path, dict[Name, Captions], hint)
+        check_keys(path)
         return [(image, plain_texts(own), split) for image, own in texts.items()]
     record_kind: Any = _record_kind(keys)
     records = read_annotations(path, dict[Name, record_kind], hint)
+    check_keys(path)
     named = [{IMAGE_KEY: name, **record} for name, record in records.items()]
     return _rows(path, named, keys, split)
 

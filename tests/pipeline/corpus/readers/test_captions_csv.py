@@ -415,3 +415,77 @@ def test_two_columns_that_could_be_the_image_are_not_guessed(tmp_path):
     corpus = read_all("captions_csv", tmp_path, image_field="product")
     texts = dict(corpus.captions[["image_id", "text"]].itertuples(index=False))
     assert texts["photos/1.jpg"] == "Of 1."
+
+
+BESIDE = {
+    "a price": "{image},19.99,A dog runs in field {n}.",
+    "a size": "{image},A dog runs in field {n}.,34 KB",
+    "a date": "{image},A dog runs in field {n}.,2024-01-0{n}",
+    "a code": "{image},ID000{n},A dog runs in field {n}.",
+    "an address": "{image},A dog runs in field {n}.,https://a.org/{image}",
+    "a class": "{image},dog,A dog runs in field {n}.",
+    "a class behind quotes": '{image},"A dog runs, in field {n}.",race_{n}',
+    "a person": "{image},Ann Lee,A dog runs in field {n}.",
+    "a person behind a tab": "{image}\tAnn Lee\tA dog runs in field {n}.",
+    "a number and a size": "{n};{image};34 KB;A dog runs in field {n}.;2024-01-01",
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_what_stands_beside_the_caption_is_none(tmp_path, kind, capsys):
+    names = [f"{number}.jpg" for number in range(1, 9)]
+    save_images(tmp_path, *names)
+    lines = [BESIDE[kind].format(image=name, n=n) for n, name in enumerate(names, 1)]
+    (tmp_path / "list.csv").write_text("\n".join(lines) + "\n")
+    corpus = read_all("auto", tmp_path)
+    told = dict(corpus.captions[["image_id", "text"]].itertuples(index=False))
+    assert {name: text.replace("runs,", "runs") for name, text in told.items()} == {
+        name: f"A dog runs in field {n}." for n, name in enumerate(names, 1)
+    }
+    assert "not read beside image and caption: column" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("row", ["masks/{n}.png,{n}.jpg,A dog runs.", "{n}.jpg,{m}.jpg,A dog."])
+def test_two_columns_of_images_are_not_guessed(tmp_path, row):
+    save_images(tmp_path, *[f"{n}.jpg" for n in range(1, 9)])
+    save_images(tmp_path, *[f"masks/{n}.png" for n in range(1, 9)])
+    lines = [row.format(n=n, m=9 - n) for n in range(1, 9)]
+    (tmp_path / "list.csv").write_text("\n".join(lines) + "\n")
+    assert "no captions that a reader knows" in refusal(read_all, "auto", tmp_path)
+    named = "\n".join(["mask,image,caption", *lines])
+    (tmp_path / "list.csv").write_text(named + "\n")
+    assert len(read_all("auto", tmp_path).captions) == 8
+
+
+QUOTES = {
+    "backslashes": (r'"a.jpg","A sign says \"stop, now\"","ann"', 'A sign says "stop, now"'),
+    "a quote as a letter": ('a.jpg,A 6" pipe,ann', 'A 6" pipe'),
+    "a doubled quote": ('a.jpg,"A ""big"" sign, red",ann', 'A "big" sign, red'),
+    "a quote too many": ('a.jpg,""Big" sign, red",ann', None),
+    "a lost quote": ('a.jpg,"A sign, red,ann', None),
+    "a comma too many": ("a.jpg,A sign, red,ann", None),
+    "a cut line": ('a.jpg,"A sig', None),
+}
+
+
+@pytest.mark.parametrize("kind", QUOTES)
+def test_captions_in_quotes_before_another_column(raw, kind):
+    line, text = QUOTES[kind]
+    (raw / "captions.csv").write_text(
+        f'image,caption,author\nb.jpg,"A dog, grey",ann\nc.jpg,"A cat",ann\n{line}'
+    )
+    if text is None:
+        said = refusal(texts, raw)
+        assert "lines not of the form 'image,caption,author', numbers (1): 4" in said
+    else:
+        assert texts(raw) == {"a.jpg#0": text, "b.jpg#0": "A dog, grey", "c.jpg#0": "A cat"}
+
+
+def test_backslashes_before_quotes_in_the_last_column(raw):
+    rows = [r'"a.jpg","A sign says \"stop, now\""', '"b.jpg","A dog, grey"', '"c.jpg","A cat"']
+    (raw / "captions.csv").write_text("\n".join(['"image","caption"', *rows]) + "\n")
+    assert texts(raw) == {
+        "a.jpg#0": 'A sign says "stop, now"',
+        "b.jpg#0": "A dog, grey",
+        "c.jpg#0": "A cat",
+    }

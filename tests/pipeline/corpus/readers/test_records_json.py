@@ -232,6 +232,14 @@ def test_keys_of_any_name_are_named_by_settings(raw):
     assert texts_of(corpus)["a.jpg"] == TEXTS["a.jpg"]
 
 
+@pytest.mark.parametrize("value", ['"A cat."', '["A cat."]', '{"caption": "A cat."}'])
+def test_an_image_that_a_mapping_has_twice_is_named(raw, value):
+    (raw / "mine.json").write_text(f'{{"a.jpg": {value}, "b.jpg": {value}, "a.jpg": {value}}}')
+    said = refusal(read_all, "auto", raw)
+    assert "mine.json: keys more than once (1): a.jpg" in said
+    assert "give each key all of its captions as a list" in said
+
+
 def test_keys_that_count_the_records_are_no_images(tmp_path):
     save_images(tmp_path, *[f"{number}.jpg" for number in range(1, 7)])
     records = {
