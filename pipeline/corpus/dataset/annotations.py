@@ -6,7 +6,7 @@ captions, and ends with `described_source`, which finds the images and settles t
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.folder import Folder, joined
 from pipeline.corpus.dataset.locate import locate_images
 from pipeline.corpus.dataset.source import Options, Source, features_from
 from pipeline.corpus.dataset.split_lists import with_folder_splits, with_split_lists
@@ -25,7 +25,7 @@ from pipeline.corpus.dataset.splits import (
     joined_groups,
     settled_splits,
 )
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_text
 
 SHOWN = 10  # faults of a file that are spelt out
@@ -187,14 +187,36 @@ def described_source(
     if left_out:
         # a name that no image has stays: the check of all ids refuses it
         captions = captions[~captions["image_id"].isin(left_out)].reset_index(drop=True)
+    without = () if located.vectors else _without_captions(folder, options, located.root, named)
     return Source(
         root=located.root,
         images=images,
         captions=captions,
-        remarks=(*remarks, *lists, *located.remarks, *equal, *drawn),
+        remarks=(*remarks, *lists, *located.remarks, *without, *equal, *drawn),
         has_files=not located.vectors,
         settings=features_from(folder.root / located.vectors[0]) if located.vectors else (),
     )
+
+
+def _without_captions(
+    folder: Folder, options: Options, root: Path, named: Collection[str]
+) -> tuple[str, ...]:
+    """A remark on the images of a folder that the annotations do not name, none without any.
+
+    Args:
+        folder: the files of the user's folder.
+        options: corpus.images, the folder inside it that images are looked for in.
+        root: of the images that were found.
+        named: their paths inside it.
+    """
+    above = root.relative_to(folder.root).as_posix()
+    described = {joined(above, name) for name in named} if above != "." else set(named)
+    chosen = options.corpus.images
+    places = folder.images if chosen is None else folder.below(chosen.rstrip("/")).images
+    left = sorted(places - described)
+    if not left:
+        return ()
+    return (f"left out: {counted(len(left), 'image')} without captions: {listing(left, 3)}",)
 
 
 def check_once(path: Path, names: Iterable[str]) -> None:

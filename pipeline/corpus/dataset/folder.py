@@ -65,6 +65,16 @@ class Folder:
         }
         return list(Folder(self.root, others))
 
+    @cached_property
+    def images(self) -> set[str]:
+        """The paths of the files whose names end as those of images."""
+        return {
+            joined(place, name)
+            for place, names in self.files.items()
+            for name in names
+            if name.lower().endswith(IMAGE_ENDINGS)
+        }
+
     @property
     def photographs(self) -> int:
         """How many files have names that end as those of images."""

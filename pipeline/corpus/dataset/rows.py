@@ -33,6 +33,7 @@ from pipeline.corpus.dataset.shards import (
     Gathered,
     Shard,
     Sight,
+    check_one_configuration,
     read_shards,
     require_content,
     require_splits,
@@ -116,6 +117,7 @@ def read_row_shards(
     Raises:
         WorkbenchError: files that cannot be read, or whose columns cannot be told.
     """
+    check_one_configuration(raw, [shard.name for shard in shards])
     schemas = _schemas(shards, form)
     own, others = _with_images(raw, schemas, ending=form.ending, named=options.corpus.image_field)
     split = _split_column(own, schemas, form)

@@ -7,6 +7,7 @@ folder of the corpus, and makes the source of all.
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 from collections import Counter, defaultdict
@@ -38,6 +39,8 @@ from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 
 FOLDER = "images"  # in the folder of the corpus
 CHUNK = 1 << 20  # bytes copied at a time
+# a shard that says how many there are
+_ONE_OF = re.compile(r"(?P<name>.*)-(?P<number>\d{5})-of-(?P<all>\d{5})(?:[-.].*)?")
 # The most that an image of a size in pixels can need: four channels of 16 bits, and its metadata.
 BYTES_PER_PIXEL = 8
 METADATA = 1 << 20
@@ -319,6 +322,7 @@ def read_shards(
     gathered.bring_files(raw, options)
     if kinds:
         gathered.remarks.append(f"left out, members of other kinds: {kinds}")
+    missing = _missing_shards(shard.name for shard in shards)
     copies = in_one_split(folder.copies(), gathered.images)
     groups, equal = joined_groups({image: image for image in gathered.images}, copies)
     splits, drawn = settled_splits(gathered.images, options, groups)
@@ -335,7 +339,7 @@ def read_shards(
         root=folder.root,
         images=images,
         captions=caption_table([one for one in gathered.captions if one.image_id in splits]),
-        remarks=(*gathered.remarks, *other_splits, *equal, *drawn),
+        remarks=(*missing, *gathered.remarks, *other_splits, *equal, *drawn),
     )
 
 
@@ -455,6 +459,53 @@ def find_shards(raw: Path, options: Options, ending: str) -> list[Shard]:
     names = {file[: -len(ending)] if file.endswith(ending) else file: file for file in files}
     shards = [Shard(raw / names[own], own, split_in_path(own)) for own in sorted(names)]
     return _without_links_to_others(shards)
+
+
+def check_one_configuration(raw: Path, names: Sequence[str]) -> None:
+    """Refuse files of one name in several folders: `full/train-00000` and `mini/train-00000` are
+    two configurations of a dataset, which may have the same images, or captions in two languages.
+    Folders of splits, and numbered ones, hold parts of one.
+
+    Args:
+        raw: the user's folder.
+        names: of the shards, as `Shard` has them.
+
+    Raises:
+        WorkbenchError: names such folders.
+    """
+    places: dict[tuple[str, str | None], list[str]] = defaultdict(list)
+    for name in names:
+        place, _, file = name.rpartition("/")
+        if not any(map(str.isdigit, place.rpartition("/")[2])):
+            places[file, split_in_path(name)].append(place)
+    several = next((own for own in places.values() if len(own) > 1), [])
+    if several:
+        raise WorkbenchError(
+            f"{raw}: files of one name in several folders, as of several configurations of a "
+            f"dataset: {listing(several)}",
+            f"choose one with corpus.annotations in params.yaml, such as {several[0]}",
+        )
+
+
+def _missing_shards(names: Iterable[str]) -> tuple[str, ...]:
+    """A remark on shards that the names of others count, `train-00000-of-00003`, and that are not
+    there; none where all are.
+
+    Args:
+        names: of the shards, without their ending.
+    """
+    counted_in: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for match in filter(None, map(_ONE_OF.fullmatch, names)):
+        counted_in[match["name"], match["all"]].add(int(match["number"]))
+    missing = [
+        f"{name}-{number:0{len(total)}}-of-{total}"
+        for (name, total), there in counted_in.items()
+        for number in range(int(total))
+        if number not in there
+    ]
+    return (
+        (f"not there: {counted(len(missing), 'shard')}: {listing(missing, 3)}",) if missing else ()
+    )
 
 
 def _without_links_to_others(shards: Sequence[Shard]) -> list[Shard]:

@@ -54,7 +54,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     candidates = ranked_candidates(folder)
     named = options.corpus.annotations
     if named is not None:
-        candidates = [one for one in candidates if _is_named(one.found, named.rstrip("/"))]
+        candidates = [own for one in candidates if (own := _named(one, named.rstrip("/")))]
     if not candidates:
         _read_by_name(folder, out, options)
         raise _unknown(folder)
@@ -100,9 +100,14 @@ def _check_one_form(raw: Path, chosen: Candidate, others: Sequence[Candidate]) -
                 )
 
 
-def _is_named(found: Found, name: str) -> bool:
-    """Whether corpus.annotations names a file of a find, or a folder that all of them lie in."""
-    return name in found.files or all(file.startswith(f"{name}/") for file in found.files)
+def _named(one: Candidate, name: str) -> Candidate | None:
+    """A candidate with the files that corpus.annotations names: all, where one of them is named, or
+    those in a folder; None without any."""
+    files = one.found.files
+    inside = (
+        files if name in files else tuple(file for file in files if file.startswith(f"{name}/"))
+    )
+    return one._replace(found=replace(one.found, files=inside)) if inside else None
 
 
 def _read_by_name(folder: Folder, out: Path, options: Options) -> None:

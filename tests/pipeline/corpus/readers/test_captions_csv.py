@@ -170,6 +170,17 @@ def test_albums_with_a_table_each_are_read_together(albums, capsys):
     assert "splits drawn by seed" in capsys.readouterr().err
 
 
+def test_images_without_captions_are_counted(raw, capsys):
+    """Those of an album whose table nobody can read, and others."""
+    rows = "".join(f"{name}.jpg,A dog.\n" for name in "abc")
+    (raw / "captions.csv").write_text("image,caption\n" + rows)
+    save_images(raw / "oslo", "1.jpg", "2.jpg")
+    (raw / "oslo/captions.csv").write_text("Bild,Text\n1.jpg,Ein Hund.\n2.jpg,Ein Boot.\n")
+    read_all("auto", raw)
+    said = capsys.readouterr().err
+    assert "left out: 3 images without captions: Images/d,e.jpg, oslo/1.jpg, oslo/2.jpg" in said
+
+
 def test_an_image_that_an_album_lacks_is_not_taken_from_another(albums):
     with open(albums / "winter/captions.csv", "a") as file:
         file.write("IMG_2.jpg,winter IMG_2\n")

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import shutil
 from dataclasses import replace
 
 import pandas as pd
@@ -526,3 +527,32 @@ def test_every_row_s_bytes_and_captions_are_kept(tmp_path_factory, cells):
 
 def inner(path):
     return "a.jpg" if path in ("a.jpg", "./a.jpg", "/x/a.jpg") else path
+
+
+@pytest.mark.parametrize("reader", ["auto", "parquet_shards"])
+def test_configurations_of_one_dataset_are_not_joined(raw, tmp_path, reader):
+    for place in ("full", "mini"):
+        shutil.copytree(raw, tmp_path / "cloned" / place)
+    with pytest.raises(WorkbenchError) as caught:
+        read_all("parquet_shards", tmp_path / "cloned")
+    assert "several folders, as of several configurations" in caught.value.message
+    assert caught.value.hint.endswith("corpus.annotations in params.yaml, such as full/data")
+    one = read_all(reader, tmp_path / "cloned", annotations="mini")
+    assert len(one.captions) == sum(len(row["caption"]) for rows in SHARDS.values() for row in rows)
+
+
+def test_folders_of_numbers_hold_parts_of_one_dataset(raw, tmp_path):
+    for number, file in enumerate(sorted(raw.rglob("*.parquet"))):
+        place = tmp_path / "parts" / f"{number:03}"
+        place.mkdir(parents=True)
+        shutil.copy(file, place / file.name.replace("-00001-", "-00000-"))
+    assert len(read_all("auto", tmp_path / "parts").images) == sum(map(len, SHARDS.values()))
+
+
+def test_shards_that_others_count_are_missed(raw, capsys):
+    first, second = sorted(raw.rglob("train*.parquet"))
+    first.rename(first.with_name("train-00001-of-00003.parquet"))
+    second.unlink()
+    read_all("auto", raw)
+    said = capsys.readouterr().err
+    assert "not there: 2 shards: data/train-00000-of-00003, data/train-00002-of-00003" in said
