@@ -196,8 +196,8 @@ def _named_form(
         rows = [line.rstrip("\n").split(separator) for line in lines[1:]]
         image = image_column(names, rows, there)
     captions = caption_columns(tuple(names), columns.captions)
-    if image is None or not captions:
-        return None
+    if image is None or not captions or names.count(names[image]) > 1:
+        return None  # tables side by side have each column twice
     split = _place_of(names, SPLIT_COLUMNS)
     if split is None:
         split = _place_of_splits(lines[1:], separator, len(names))

@@ -1,6 +1,6 @@
 """Whichever reader the files of a folder were made for, known by what is in them."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,8 @@ TABLES = (".csv", ".tsv")
 RECORDS = (".json", ".jsonl", ".jsonlines", ".ndjson")
 TEXTS = (*TABLES, ".txt", *RECORDS)
 LIKELY = (*TEXTS, *WORKBOOKS, ".parquet", ".gz", ".zip", ".tar")
+CALLED = ("*caption*", "*annotation*", "*description*")
+UNFINISHED = ("*.crdownload", "*.part", "*.partial", "*.download")
 TABLE = "write captions.txt with lines image,caption there (first line: image,caption)"
 LOOKED_AT = 20  # files in which a reason is looked for
 
@@ -70,7 +72,28 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     source: Source = READERS.load(chosen.reader)(raw, out, options)
     passed_over = f"; passed over: {listing(others, 5)}" if others else ""
     remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
-    return replace(source, remarks=(remark, *source.remarks))
+    unread = _unread(folder, {file for one in (chosen, *others) for file in one.found.files})
+    return replace(source, remarks=(remark, *unread, *source.remarks))
+
+
+def _unread(folder: Folder, known: Set[str]) -> list[str]:
+    """Remarks on files that no reader knows and whose names say that they hold captions, such as a
+    workbook that is newer than the table beside it, and on downloads that were not finished.
+
+    Args:
+        folder: the files of the user's folder.
+        known: the files that some reader knows.
+    """
+    called = [file for file in folder.matching(*CALLED) if file.lower().endswith(LIKELY)]
+    unknown = [file for file in called if file not in known]
+    unfinished = folder.matching(*UNFINISHED)
+    kinds = {
+        "no captions are known in it": unknown,
+        "its download was not finished": unfinished,
+    }
+    return [
+        f"not read, for {reason}: {listing(files, 3)}" for reason, files in kinds.items() if files
+    ]
 
 
 def _are_rivals(one: Candidate, other: Candidate, folder: Folder) -> bool:

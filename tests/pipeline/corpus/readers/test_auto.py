@@ -214,3 +214,29 @@ def test_a_record_without_captions_is_not_told_to_take_its_id(raw):
     (raw / "mine.json").write_text(json.dumps(talks))
     said = refusal(read_all, "auto", raw)
     assert "no captions that a reader knows, among 3 images and mine.json" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("captions.xlsx", "no captions are known in it"),
+        ("new/image_captions.ods", "no captions are known in it"),
+        ("Annotations.json", "no captions are known in it"),
+        ("test.parquet.crdownload", "its download was not finished"),
+    ],
+)
+def test_files_that_may_be_meant_and_cannot_be_read_are_named(tmp_path, capsys, file, reason):
+    save_images(tmp_path, "1.jpg", "2.jpg", "3.jpg")
+    rows = "".join(f"{number}.jpg,A dog.\n" for number in (1, 2, 3))
+    (tmp_path / "captions_old.csv").write_text("image,caption\n" + rows)
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(b"[1]" if file.endswith(".json") else b"PK\3\4")
+    read_all("auto", tmp_path)
+    assert f"not read, for {reason}: {file}" in capsys.readouterr().err
+
+
+def test_tables_side_by_side_are_not_read_as_one(tmp_path):
+    save_images(tmp_path, "1.jpg", "2.jpg")
+    text = "image,caption,,image,caption\n1.jpg,A dog.,,2.jpg,A cat.\n"
+    (tmp_path / "captions.csv").write_text(text)
+    assert "no columns of images and captions are known" in refusal(read_all, "auto", tmp_path)
