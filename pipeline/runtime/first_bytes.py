@@ -101,6 +101,8 @@ KINDS = {kind.key: kind for kind in (*IMAGES, *OTHERS)}
 IMAGE_KEYS = frozenset(kind.key for kind in IMAGES)
 STAND_INS = ("lfs", "html")  # what lies in the place of a file that somebody meant to have
 
+MARKUP = {"html": ("htm", "xhtml", "mhtml"), "xml": ("xmp", "opf", "html", "xhtml")}
+
 # Where a kind's mark stands, and the mark; the first that fits counts.
 MARKS: tuple[tuple[str, int, bytes], ...] = (
     ("lfs", 0, LFS),
@@ -289,6 +291,8 @@ def way_out(kind: FileKind, path: Path | str) -> str:
         One sentence or command; "" where the kind alone does not say it.
     """
     path = Path(path)
+    if kind.key in MARKUP and path.suffix.lower().lstrip(".") in (kind.key, *MARKUP[kind.key]):
+        return ""  # it is what it says it is, and no download that failed
     bare = path.with_suffix("") if path.suffix else path.with_name(f"{path.name}.unpacked")
     places = {"path": path, "bare": bare, "folder": path.parent}
     return kind.way_out.format(**{key: shlex.quote(str(place)) for key, place in places.items()})

@@ -12,6 +12,10 @@ from typing import Any
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.first_bytes import HEAD, STAND_INS, explain, kind_of_bytes, misplaced
 
+UTF16_SIGNS = 16  # bytes of ASCII in UTF-16, every second of them 0
+# as iconv calls those of Macintosh, Japanese, Chinese, Korean and Cyrillic files
+OTHER_ENCODINGS = ("macintosh", "shift_jis", "gb18030", "big5", "euc-kr", "cp1251")
+
 # What JSON and YAML hold: plain values by name, nested. Each has a type of its own, which whoever
 # reads it knows.
 Values = dict[str, Any]
@@ -81,9 +85,19 @@ def is_text(value: object) -> bool:
 
 def decode_text(data: bytes) -> str:
     """Bytes as text, without the mark at their beginning: UTF-16 where they begin with its mark, as
-    Excel writes it, otherwise UTF-8; UnicodeDecodeError for others."""
-    encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
-    return data.decode(encoding)
+    Excel writes it, or with ASCII in it, otherwise UTF-8; UnicodeDecodeError for others."""
+    return data.decode(_encoding(data))
+
+
+def _encoding(data: bytes) -> str:
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "utf-16"
+    first, second = data[:UTF16_SIGNS:2], data[1:UTF16_SIGNS:2]
+    if first and second and not any(second) and all(first):
+        return "utf-16-le"
+    if first and second and not any(first) and all(second):
+        return "utf-16-be"
+    return "utf-8-sig"
 
 
 def decode_beginning(data: bytes) -> str | None:
@@ -117,7 +131,8 @@ def read_text(path: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise WorkbenchError(
             f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x})",
-            "convert the file, for example with iconv -f cp1252 -t utf-8",
+            "convert the file, for example with iconv -f cp1252 -t utf-8 (Western Windows; others: "
+            f"{', '.join(OTHER_ENCODINGS)})",
         ) from None
 
 

@@ -199,14 +199,47 @@ def test_json_that_is_called_a_text_is_renamed(raw, content):
     assert read_all("auto", raw).captions["text"].tolist() == ["A dog."] * 3
 
 
-def test_the_command_that_converts_a_text_of_windows(raw):
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "\u201ccaf\u00e9\u201d"),
+        ("macintosh", "\u201ccaf\u00e9\u201d"),
+        ("shift_jis", "\u72ac\u304c\u8d70\u308b"),
+        ("gb18030", "\u4e00\u53ea\u72d7\u5728\u8dd1"),
+        ("cp1251", "\u0441\u043e\u0431\u0430\u043a\u0430"),
+    ],
+)
+def test_the_command_that_converts_a_text(raw, encoding, text):
     path = raw / "mine.csv"
-    lines = "".join(f"{name},\u201ccaf\u00e9\u201d\n" for name in NAMES)
-    path.write_bytes(f"image,caption\n{lines}".encode("cp1252"))
-    command = refusal(read_all, "auto", raw).split("for example with ")[1].split()
-    done = subprocess.run([*command, path], check=True, capture_output=True)
+    lines = "".join(f"{name},{text}\n" for name in NAMES)
+    path.write_bytes(f"image,caption\n{lines}".encode(encoding))
+    command, others = refusal(read_all, "auto", raw).split("for example with ")[1].split(" (")
+    assert encoding in command or encoding in others
+    words = command.replace("cp1252", encoding).split()
+    done = subprocess.run([*words, path], check=True, capture_output=True)
     path.write_bytes(done.stdout)
-    assert read_all("auto", raw).captions["text"].tolist() == ["\u201ccaf\u00e9\u201d"] * 3
+    assert read_all("auto", raw).captions["text"].tolist() == [text] * 3
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_its_mark(raw, encoding):
+    lines = "".join(f"{name},\u72d7 {name}\n" for name in NAMES)
+    (raw / "mine.csv").write_bytes(f"image,caption\n{lines}".encode(encoding))
+    texts = read_all("auto", raw).captions["text"].tolist()
+    assert sorted(texts) == [f"\u72d7 {name}" for name in NAMES]
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("index.html", "<!DOCTYPE html><p>dog"), ("annotations.xml", "<?xml version='1.0'?><a/>")],
+)
+def test_a_page_is_no_download_that_failed(raw, file, content):
+    (raw / file).write_text(content)
+    said = refusal(read_all, "auto", raw)
+    assert "write captions.txt with lines image,caption there" in said
+    assert "the download failed" not in said
+    (raw / file).rename(raw / "captions.csv")
+    assert "the download failed" in refusal(read_all, "auto", raw)
 
 
 def test_a_record_without_captions_is_not_told_to_take_its_id(raw):
