@@ -137,7 +137,7 @@ def described_source(
     captions: pd.DataFrame,
     groups: Mapping[str, str] | None = None,
     remarks: Sequence[str] = (),
-    lists_in: str = "",
+    files: Sequence[str] = (),
 ) -> Source:
     """Find the images that annotations name, and settle their splits.
 
@@ -152,7 +152,8 @@ def described_source(
             annotations have them, tokens.
         groups: the group of every image; None: each image is its own.
         remarks: lines for the user about what the reader assumed or left out.
-        lists_in: the folder inside the user's in which lists may divide the images.
+        files: the annotations, as paths inside the user's folder; lists may divide the images in
+            the folder of the first one.
 
     Returns:
         The source, its ids paths inside its root, its groups with equal photographs together. Where
@@ -161,7 +162,7 @@ def described_source(
     Raises:
         WorkbenchError: images that cannot be found, or splits that cannot be drawn.
     """
-    splits, lists = with_split_lists(folder, lists_in, splits, options)
+    splits, lists = with_split_lists(folder, files, splits, options)
     located = locate_images(folder, options.corpus.images, list(splits))
     named = {located.path(name): split for name, split in splits.items()}
     if set(named.values()) == {None} and options.corpus.split_files is None:

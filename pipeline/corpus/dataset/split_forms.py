@@ -1,129 +1,64 @@
 """What one file says of the splits of images: a list for a split, or a file for all of them.
 
-Known are lists such as `train.txt`, JSON or YAML such as `splits.json`, lines below `[train]`,
-CUB's `train_test_split.txt`, and tables: of images and words for splits, of flags such as
-`is_test`, with a column of images for each split, and CelebA's. Lists may leave folders and endings
-out, and the zeros before a number.
+Known are lists such as `train.txt`, JSON and YAML (split_values.py), lines below `[train]`, CUB's
+`train_test_split.txt`, and tables: of images and words for splits, of flags such as `is_test`, with
+a column of images for each split, and CelebA's. Lists may leave folders and endings out, and the
+zeros before a number. Lines that begin with `#` are comments.
 """
 
-import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import unquote
+from typing import NamedTuple
 
-from pipeline.corpus.dataset.cells import IMAGE_COLUMNS, SPLIT_COLUMNS, first_of, plain_name
-from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, with_slashes, without_ending
-from pipeline.corpus.dataset.splits import (
-    SPLIT_WORDS_OF,
-    is_rest,
-    split_field,
-    split_named,
-    split_of_flag,
-    splits_in_path,
+from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, first_of, plain_name
+from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
+from pipeline.corpus.dataset.split_names import (
+    NUMBERED_COLUMNS,
+    NUMBERS_OF_CELEBA,
+    YAML,
+    Images,
+    Known,
+    known_word,
+    unsaid,
+    word_of,
 )
+from pipeline.corpus.dataset.split_values import (
+    DATA_ENDINGS,
+    data_lists_images,
+    divided_in_data,
+    names_in_data,
+)
+from pipeline.corpus.dataset.splits import split_named, split_of_flag
 from pipeline.corpus.dataset.table_form import SEPARATORS, separated_rows, table_lines
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.text import decode_beginning, read_json, read_text
-from pipeline.runtime.yaml_text import plain_yaml
+from pipeline.runtime.text import decode_beginning, read_text
 
 BYTES_LOOKED_AT = 1 << 16
-LARGEST_YAML = 1 << 22  # bytes; a larger one takes long to read
-LIST_ENDINGS = (".txt", ".lst", ".list", ".csv", ".tsv", ".json")
+TABLE_ENDINGS = (".csv", ".tsv")
 NUMBERED = re.compile(r"train_test_split\.txt", re.IGNORECASE)
 # CelebA's, which says by numbers which images are of training, validation and test.
 _PARTITION = re.compile(r".*list_eval_partition\.(txt|csv)", re.IGNORECASE)
-_NUMBERS_OF_CELEBA = {"0": "train", "1": "val", "2": "test"}
-# What lists are called beside the word for a split: train_images.txt, trainlist01.txt.
-_WHAT = (
-    "images?|imgs?|photos?|pictures?|files?|filenames?|names?|ids?|keys?|lists?|sets?|splits?|"
-    "index|indices|data|samples?"
-)
-_LISTS = {
-    split: re.compile(
-        rf"(.*[^a-z])?({_WHAT})*({'|'.join(words)})([^a-z]*({_WHAT}))*[^a-z]*", re.DOTALL
-    )
-    for split, words in SPLIT_WORDS_OF.items()
-}
 _BETWEEN = re.compile(r"""[\n,:;"'\[\]]""")
+# What stands before an entry of a list in Markdown: `- 1.jpg`, `- [x] 1.jpg`, `1. 1.jpg`.
+_MARK = re.compile(r"(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _TRUE = frozenset({"true", "yes", "1", "1.0", "t", "y"})
 _FALSE = frozenset({"false", "no", "0", "0.0", "f", "n", ""})
 
 Rows = Sequence[Sequence[str]]
-Images = dict[str, list[str]]  # by split
-
-
-class Known:
-    """The names of images that are known, as lists may write them."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._stems = frozenset(map(list_stem, names))
-        self._numbers = frozenset(map(without_zeros, self._stems))
-
-    def __contains__(self, entry: str) -> bool:
-        stem = list_stem(entry)
-        return stem in self._stems or (stem.isdecimal() and without_zeros(stem) in self._numbers)
-
-    def are_in(self, images: Mapping[str, Collection[str]]) -> bool:
-        """Whether most images of all splits are known."""
-        return self.are([name for own in images.values() for name in own])
-
-    def are(self, entries: Collection[str], few: bool = False) -> bool:
-        """Whether most entries of a list name images that are known.
-
-        Args:
-            entries: of the list, with or without their endings.
-            few: whether all have endings of images, and fewer than half, but some, are known.
-
-        Returns:
-            Whether they do.
-        """
-        number = sum(entry in self for entry in entries)
-        if few:
-            are_files = all(entry.lower().endswith(IMAGE_ENDINGS) for entry in entries)
-            return number > 0 and number * 2 <= len(entries) and are_files
-        return number * 2 > len(entries)
-
-
-def list_stem(name: str) -> str:
-    """The last part of an image's name without its ending, in lower case, its blanks not as an
-    address of the web has them."""
-    return without_ending(unquote(with_slashes(name).rpartition("/")[2]))
-
-
-def without_zeros(stem: str) -> str:
-    """A number without the zeros before it; any other name as it is."""
-    return (stem.lstrip("0") or "0") if stem.isdecimal() else stem
-
-
-def split_of_list(name: str) -> str | None:
-    """The split whose images a list has by its own name, such as `train_images.txt`.
-
-    Args:
-        name: of a file without its folder, or a key of JSON.
-
-    Returns:
-        The split; None for a name that says none, or several, such as `train_val.txt`.
-    """
-    stem = name.lower()
-    ending = next((own for own in LIST_ENDINGS if stem.endswith(own)), "")
-    stem = stem.removesuffix(ending)
-    if not ending and "." in stem:
-        return None
-    found = [split for split, pattern in _LISTS.items() if pattern.fullmatch(stem)]
-    return found[0] if len(found) == 1 and len(splits_in_path(stem)) < 2 else None
 
 
 def beginning_of(path: Path) -> str:
-    """The first whole lines of a file."""
+    """The first whole lines of a file, or what its only line has before a comma."""
     with open(path, "rb") as file:
         data = file.read(BYTES_LOOKED_AT)
     text = decode_beginning(data)
     if text is None:  # reading it all says what is wrong with it
         text = data.decode("utf-8", errors="replace")
-    return text if len(data) < BYTES_LOOKED_AT else text.rpartition("\n")[0] or text
+    if len(data) < BYTES_LOOKED_AT:
+        return text
+    return text.rpartition("\n")[0] or text.rpartition(",")[0] or text
 
 
 def lists_images(path: Path, known: Known, few: bool = False) -> bool:
@@ -138,9 +73,11 @@ def lists_images(path: Path, known: Known, few: bool = False) -> bool:
         Whether it does, by its beginning.
     """
     text = beginning_of(path)
-    if path.suffix.lower() == ".json":
-        return known.are([*_names(_first_entries(text))], few)
-    return known.are(_names_in(path, text, known, few), few)
+    if path.suffix.lower() not in DATA_ENDINGS:
+        return known.are(_names_in(path, text, known, few), few)
+    if path.suffix.lower() in YAML and not mentions_images(path, known):
+        return False  # settings that are called so
+    return data_lists_images(path, text, known, few)
 
 
 def images_in_list(path: Path, known: Known) -> list[str]:
@@ -153,30 +90,28 @@ def images_in_list(path: Path, known: Known) -> list[str]:
     Returns:
         The entries, as they are written.
     """
-    if path.suffix.lower() == ".json":
-        return [*_names(read_json(path))]
+    if path.suffix.lower() in DATA_ENDINGS:
+        return names_in_data(path, known)
     return _names_in(path, read_text(path), known)
 
 
-def images_in_file(path: Path) -> Images:
+def images_in_file(path: Path, known: Known) -> Images:
     """The images of each split in JSON or YAML, in CUB's form, or in lines behind words for splits.
 
     Args:
         path: the file.
+        known: the images.
 
     Returns:
         By split, whether or not there are such images; empty for a file of another form.
+
+    Raises:
+        WorkbenchError: several divisions of the same images, such as folds; or images with numbers,
+            of which nobody knows what they mean.
     """
-    ending = path.suffix.lower()
-    if ending == ".jsonl":
-        return _in_value(_json_lines(path))
-    if ending == ".json":
-        return _in_value(read_json(path))
-    if ending in (".yaml", ".yml"):
-        if path.stat().st_size > LARGEST_YAML:
-            return {}
-        return _in_value(plain_yaml(read_text(path), str(path), "mend it, or move it away"))
-    return _in_numbers(path) if NUMBERED.fullmatch(path.name) else _in_sections(read_text(path))
+    if path.suffix.lower() in DATA_ENDINGS:
+        return divided_in_data(path, known)
+    return _in_numbers(path) if NUMBERED.fullmatch(path.name) else _in_sections(path, known)
 
 
 def mentions_images(path: Path, known: Known) -> bool:
@@ -191,20 +126,6 @@ def mentions_images(path: Path, known: Known) -> bool:
     """
     parts = [part.strip("- \t") for part in _BETWEEN.split(beginning_of(path))]
     return any(word in known for part in parts for word in (part, *part.split()) if word)
-
-
-def is_of_image(record: Mapping[str, object], known: Known) -> bool:
-    """Whether a record of JSON says the split of an image that is known.
-
-    Args:
-        record: with any fields.
-        known: the images.
-
-    Returns:
-        Whether it has both, the split in any word.
-    """
-    name, word = _image_and_split(record)
-    return word != "" and name in known
 
 
 def images_in_table(path: Path, known: Known, few: bool = False) -> Images:
@@ -261,7 +182,7 @@ def _columns(rows: Rows, known: Known, few: bool) -> _Columns:
 def _by_words(columns: _Columns) -> Read | None:
     """A column of images and one of words for splits."""
     below, names, images = columns
-    words = [[_known_word(cell) for cell in cells if cell] for cells in below]
+    words = [[known_word(cell) for cell in cells if cell] for cells in below]
     splits = [
         place
         for place, own in enumerate(words)
@@ -276,11 +197,11 @@ def _by_words(columns: _Columns) -> Read | None:
     split = splits[0]
 
     def read(rows: Rows) -> Images:
-        has_header = rows[0][split] != "" and _known_word(rows[0][split]) == ""
+        has_header = rows[0][split] != "" and known_word(rows[0][split]) == ""
         found: Images = defaultdict(list)
         for row in rows[1:] if has_header else rows:
             if len(row) > max(image, split) and row[split]:
-                found[_word(row[split])].append(row[image])
+                found[word_of(row[split])].append(row[image])
         return found
 
     return read
@@ -340,7 +261,7 @@ def _by_numbers(path: Path, columns: _Columns) -> Read | None:
     numbers = [
         place
         for place, cells in enumerate(below)
-        if place not in images[:1] and len(set(cells)) > 1 and set(cells) <= {*_NUMBERS_OF_CELEBA}
+        if place not in images[:1] and len(set(cells)) > 1 and set(cells) <= {*NUMBERS_OF_CELEBA}
     ]
     if not numbers:
         return None
@@ -349,18 +270,15 @@ def _by_numbers(path: Path, columns: _Columns) -> Read | None:
         def read(rows: Rows) -> Images:
             found: Images = defaultdict(list)
             for row in rows:
-                split = _NUMBERS_OF_CELEBA.get(row[-1]) if len(row) == len(rows[0]) else None
+                split = NUMBERS_OF_CELEBA.get(row[-1]) if len(row) == len(rows[0]) else None
                 if split is not None:
                     found[split].append(row[images[0]])
             return found
 
         return read
-    called = [names[place] for place in numbers if names[place] in ("split", "partition")]
+    called = [names[place] for place in numbers if names[place] in NUMBERED_COLUMNS]
     if called:
-        raise WorkbenchError(
-            f"{path}: column {called[0]} has numbers, and which are for training is not said",
-            "write train, val and test; or name other lists by corpus.split_files in params.yaml",
-        )
+        raise unsaid(f"{path}: column {called[0]} has numbers")
     return None
 
 
@@ -368,8 +286,11 @@ def _rows(text: str, separator: str, known: Known) -> list[list[str]]:
     """The rows of a table that are not blank; without a separator, a line's last word stands apart.
     A line with a quote that is not closed in its row is a row if it has as many fields."""
     if separator == "":
-        return [line.rsplit(None, 1) for line in text.splitlines() if line.strip()]
+        lines = [line for line in text.splitlines() if line.strip()]
+        pairs = [line.rsplit(None, 1) for line in lines]
+        return [pair for pair in pairs if not known.is_comment(pair[0])]
     lines = table_lines(text)
+    lines = [line for line in lines if not known.is_comment(line.partition(separator)[0])]
 
     def begin_rows(lines: Sequence[str]) -> bool:
         return any(_is_row(line, separator, known) for line in lines)
@@ -398,14 +319,50 @@ def _is_row(line: str, separator: str, known: Known) -> bool:
 
 
 def _names_in(path: Path, text: str, known: Known, few: bool = False) -> list[str]:
-    """The entries of a list: its lines or, in a table, its column of images."""
+    """The entries of a list: its lines, with or without the marks of Markdown; all cells of its
+    lines; or, of a table, its column of images. Its lines, too, where nothing of this is known."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for separator in SEPARATORS if path.suffix.lower() in (".csv", ".tsv") else ():
+    lines = [line for line in lines if not known.is_comment(line)]
+    if known.are(lines, few) and path.suffix.lower() not in TABLE_ENDINGS:
+        return lines
+    marked = [_MARK.sub("", line, count=1).strip("\"'`") for line in lines if _MARK.match(line)]
+    if known.are(marked, few):
+        return marked
+    for separator in SEPARATORS:
         rows = _rows(text, separator, known)
-        for cells in zip(*rows, strict=False):
-            if known.are(cells, few) or known.are(cells[1:], few):
-                return [*cells] if cells[0] in known else [*cells[1:]]
-    return lines
+        names = _names_in_all_cells(rows, known, few) or _names_in_column(rows, known, few)
+        if names:
+            return names
+    words = lines[0].split() if len(lines) == 1 else []
+    if known.are(words, few):
+        return words
+    first = [line.rsplit(None, 1)[0] for line in lines]  # before a number or a word for a class
+    return first if known.are(first, few) else lines
+
+
+def _names_in_all_cells(rows: Rows, known: Known, few: bool) -> list[str]:
+    """The cells of rows that are nothing but names of images, without those that have no ending of
+    images where others have one; empty for any other table."""
+    rows = [[cell if cell in known else cell.strip("'\"[] ") for cell in row] for row in rows]
+    if rows and not any(cell in known for cell in rows[0]):
+        rows = rows[1:]  # a header
+    cells = [cell for row in rows for cell in row if cell]
+    if not known.are(cells, few):
+        return []
+    files = [cell for cell in cells if cell.lower().endswith(IMAGE_ENDINGS)]
+    if known.are(files, few):
+        return files
+    columns = ([*filter(None, column)] for column in zip_longest(*rows, fillvalue=""))
+    are_names = len(rows) == 1 or all(known.are(column, few) for column in columns)
+    return cells if are_names else []
+
+
+def _names_in_column(rows: Rows, known: Known, few: bool) -> list[str]:
+    """The first column of a table that has names of images; empty where none has."""
+    for cells in zip(*rows, strict=False):
+        if known.are(cells, few) or known.are(cells[1:], few):
+            return [*cells] if cells[0] in known else [*cells[1:]]
+    return []
 
 
 def _in_numbers(path: Path) -> Images:
@@ -424,94 +381,18 @@ def _in_numbers(path: Path) -> Images:
     return dict(images)
 
 
-def _in_sections(text: str) -> Images:
+def _in_sections(path: Path, known: Known) -> Images:
     """The images of each split in lines below a word for it, such as `[train]`, or behind it, as in
     `train: 1.jpg 2.jpg`."""
     images: Images = defaultdict(list)
     split = None
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, map(str.strip, read_text(path).splitlines())):
         word, colon, names = line.partition(":")
         named = split_named(word.strip("[]#=- "))
         if named is not None and colon and names.strip():
             images[named] += names.replace(",", " ").split()
         elif named is not None:
             split = named
-        elif split is not None:
+        elif split is not None and not known.is_comment(line):
             images[split].append(line)
     return dict(images)
-
-
-def _in_value(value: Any, is_inside: bool = False) -> Images:
-    """The images of each split in a value such as {"train": ["1.jpg", ...], "test": [...]}, in one
-    that maps images to splits, in records of an image and its split, or in any of these under a
-    key; empty for anything else."""
-    images: Images = defaultdict(list)
-    for key, own in value.items() if isinstance(value, dict) else ():
-        split = split_of_list(key)
-        if split is not None and isinstance(own, list):
-            images[split] += _names(own)
-        elif isinstance(own, str) and (split_named(own) is not None or is_rest(own)):
-            images[_word(own)].append(key)
-    for record in value if isinstance(value, list) else ():
-        name, word = _image_and_split(record) if isinstance(record, dict) else ("", "")
-        if name and word:
-            images[_word(word)].append(name)
-    if not images and isinstance(value, dict) and not is_inside:
-        inside = (_in_value(own, is_inside=True) for own in value.values())
-        return next(filter(None, inside), {})
-    return dict(images)
-
-
-def _names(value: object) -> Iterator[str]:
-    """The names of images in a list of JSON, which has texts, numbers or records."""
-    for entry in value if isinstance(value, list) else ():
-        name = entry
-        if isinstance(entry, dict):
-            name = entry.get(first_of(entry, IMAGE_COLUMNS) or "")
-        if isinstance(name, str | int) and not isinstance(name, bool):
-            yield str(name)
-
-
-def _first_entries(text: str) -> list[object]:
-    """The first values of a list in JSON, from its beginning."""
-    if not text.lstrip().startswith("["):
-        return []
-    decoder = json.JSONDecoder()
-    entries: list[object] = []
-    place = text.index("[") + 1
-    while True:
-        while text[place : place + 1] in (" ", "\t", "\r", "\n", ","):
-            place += 1
-        try:
-            entry, place = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            return entries
-        entries.append(entry)
-
-
-def _json_lines(path: Path) -> list[Any]:
-    """The values of a file that has one on each line."""
-    values = []
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        try:
-            values += [json.loads(line)] if line.strip() else []
-        except (ValueError, RecursionError):
-            raise WorkbenchError(f"{path}, line {number}: no JSON: {line[:60]!r}") from None
-    return values
-
-
-def _image_and_split(record: Mapping[str, object]) -> tuple[str, str]:
-    """The image of a record and its word for a split, "" for what it lacks."""
-    name = record.get(first_of(record, IMAGE_COLUMNS) or "")
-    word = record.get(split_field(record) or "")
-    return name if isinstance(name, str) else "", word if isinstance(word, str) else ""
-
-
-def _known_word(cell: str) -> str:
-    """The split that a cell names, or Karpathy's fourth; "" for any other cell."""
-    return _word(cell) if split_named(cell) is not None or is_rest(cell) else ""
-
-
-def _word(cell: str) -> str:
-    """A cell that says a split: train, val or test where it means that, else its own word."""
-    return split_named(cell) or cell.strip()

@@ -5,7 +5,7 @@ and the split of every image by them. split_forms.py reads one file.
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,20 +22,24 @@ from pipeline.corpus.dataset.folder import (
 from pipeline.corpus.dataset.recognise import first_records
 from pipeline.corpus.dataset.source import Options, find_in_raw
 from pipeline.corpus.dataset.split_forms import (
-    LIST_ENDINGS,
     NUMBERED,
-    Known,
     beginning_of,
     images_in_file,
     images_in_list,
     images_in_table,
-    is_of_image,
-    list_stem,
     lists_images,
     mentions_images,
+)
+from pipeline.corpus.dataset.split_names import (
+    FOR_ALL,
+    LIST_ENDINGS,
+    Known,
+    list_stem,
     split_of_list,
     without_zeros,
 )
+from pipeline.corpus.dataset.split_unread import unread_folders, unread_splits
+from pipeline.corpus.dataset.split_values import is_of_image
 from pipeline.corpus.dataset.splits import (
     SPLIT_WORDS_OF,
     check_other_splits,
@@ -49,11 +53,10 @@ from pipeline.runtime.text import Problems
 MOST_TABLES = 100  # of a folder; more are texts beside images
 _TABLES = re.compile(r".*\.(csv|tsv|txt)", re.IGNORECASE)
 _LINES = re.compile(r".*\.(txt|lst|list)", re.IGNORECASE)
-_RECORDS = re.compile(r".*\.jsonl?", re.IGNORECASE)
+_RECORDS = re.compile(r".*\.(json|jsonl|jsonlines|ndjson)", re.IGNORECASE)
 # A file for all splits.
 _FOR_ALL = re.compile(
-    r"(.*[._-])?(splits?|partitions?|subsets?|folds?)([._-].*)?\.(jsonl?|ya?ml|txt|lst|list)",
-    re.IGNORECASE,
+    rf"{FOR_ALL.pattern}\.(json|jsonl|jsonlines|ndjson|ya?ml|txt|lst|list)", re.IGNORECASE
 )
 
 
@@ -68,14 +71,14 @@ class SplitLists(NamedTuple):
 
 
 def with_split_lists(
-    folder: Folder, beside: str, splits: Mapping[str, str | None], options: Options
+    folder: Folder, files: Sequence[str], splits: Mapping[str, str | None], options: Options
 ) -> tuple[dict[str, str | None], tuple[str, ...]]:
     """The splits of images where lists divide them: those that corpus.split_files names, else,
     where annotations divide nothing, those of the user's folder.
 
     Args:
         folder: the files of the user's folder.
-        beside: the folder inside it that has the annotations; lists that lie there come first, then
+        files: the annotations, as paths inside it; lists that lie beside the first come first, then
             those further up, then any others.
         splits: for every image, as annotations name it, its split, or None.
         options: corpus.split_files, corpus.restval.
@@ -96,8 +99,13 @@ def with_split_lists(
         lists = named_split_lists(path, splits)
     elif len(set(splits.values())) < 2:
         known = Known(splits)
-        lists = _found_in(folder, beside, known)
-        unread = _other_lists(folder, splits, known, lists)
+        lists = _found_in(folder, files, known)
+        listed_in = lists or SplitLists((), {})
+        read = {*(folder.root / file for file in files), *listed_in.files}
+        unread = (
+            *_other_lists(folder, splits, known, lists),
+            *unread_splits(folder, known, listed_in.images, read),
+        )
     if lists is None:
         return dict(splits), unread
     words = listed_splits(lists, list(splits))
@@ -150,10 +158,27 @@ def with_folder_splits(
     if len(found) < 2 or numbers[None] * 2 > len(divided):
         number = len(divided) - numbers[None]
         line = f"not taken for splits: {shown}, with {number:,} of {len(divided):,} images"
-        return dict(splits), ((line,) if 0 < number < len(divided) else ())
+        if number == 0:
+            return dict(splits), unread_folders(folder)
+        return dict(splits), ((line,) if number < len(divided) else ())
     if "train" not in found:
         divided = {image: split or "train" for image, split in divided.items()}
     return divided, (f"splits: of the folders {shown}",)
+
+
+def said_by_folders(places: Iterable[str]) -> tuple[str, ...]:
+    """A line about folders whose names are taken for splits.
+
+    Args:
+        places: the folders of the annotations that are read, and say no split themselves.
+
+    Returns:
+        The line, none where they name fewer than two splits.
+    """
+    named = sorted({place for place in places if split_in_path(place)})
+    if len({split_in_path(place) for place in named}) < 2:
+        return ()
+    return (f"splits: of the folders {listing(named, 3)}",)
 
 
 def _without_any_ending(file: str) -> str:
@@ -162,18 +187,20 @@ def _without_any_ending(file: str) -> str:
     return name.rpartition(".")[0] or name
 
 
-def _found_in(folder: Folder, beside: str, known: Known) -> SplitLists | None:
-    """The lists of a folder that divide images: the nearest, or the only ones."""
+def _found_in(folder: Folder, files: Sequence[str], known: Known) -> SplitLists | None:
+    """The lists of a folder that divide images, none of them the annotations: the nearest, or the
+    only ones."""
+    beside = files[0].rpartition("/")[0] if files else ""
     places = sorted(_texts_in(folder), key=lambda place: (place != beside, depth(place), place))
     found = []
     for place in places:
-        lists = _find_lists(folder, place, known) or _find_table(folder, place, known)
+        lists = _find_lists(folder, place, known, files) or _find_table(folder, place, known)
         if lists is not None:
             if place in ("", beside):
                 return lists
             found.append(lists)
         else:
-            _check_no_part(folder, place, known)
+            _check_no_part(folder, place, known, files)
     if len(found) > 1:
         shown = listing(lists.files[0].relative_to(folder.root) for lists in found)
         raise WorkbenchError(
@@ -209,26 +236,15 @@ def _other_lists(
             found.append(path)
     shown = listing((path.relative_to(folder.root) for path in found), 3)
     line = f"not read, for they say no split: lists of a part of the images ({shown})"
-    return (*((line,) if found else ()), *_of_other_images(folder, known))
-
-
-def _of_other_images(folder: Folder, known: Known) -> tuple[str, ...]:
-    """A line about JSON for all splits that names other images than those that have captions."""
-    paths = [path for place in _texts_in(folder) for path in _matching(folder, place, _FOR_ALL)]
-    found = []
-    for path in paths:
-        images = images_in_file(path) if _RECORDS.fullmatch(path.name) else {}
-        if len(images) > 1 and not known.are_in(images):
-            found.append(path.relative_to(folder.root))
-    line = f"not read, for most of their images have no captions: {listing(found, 3)}"
     return (line,) if found else ()
 
 
-def _check_no_part(folder: Folder, place: str, known: Known) -> None:
+def _check_no_part(folder: Folder, place: str, known: Known, files: Sequence[str]) -> None:
     """Raise WorkbenchError for lists of which few entries are images that are known: they may be
     those of more images than have captions, or of other ones."""
     tables = _matching(folder, place, _TABLES)
-    lists = [path for path in _called_lists(folder, place) if lists_images(path, known, few=True)]
+    called = _called_lists(folder, place, files)
+    lists = [path for path in called if lists_images(path, known, few=True)]
     if len(tables) <= MOST_TABLES:
         lists += [path for path in tables if len(images_in_table(path, known, few=True)) > 1]
     if lists:
@@ -257,9 +273,11 @@ def find_split_lists(folder: Folder, place: str, names: Collection[str]) -> Spli
     return _find_lists(folder, place, Known(names))
 
 
-def _find_lists(folder: Folder, place: str, known: Known) -> SplitLists | None:
-    """The lists of a folder that divide images."""
-    called = _called_lists(folder, place)
+def _find_lists(
+    folder: Folder, place: str, known: Known, but: Sequence[str] = ()
+) -> SplitLists | None:
+    """The lists of a folder that divide images, but for some files."""
+    called = _called_lists(folder, place, but)
     by_split: dict[str, Path] = {}
     for split in SPLITS:
         own = [path for path in called if split_of_list(path.name) == split]
@@ -279,7 +297,7 @@ def _find_lists(folder: Folder, place: str, known: Known) -> SplitLists | None:
         is_data = _RECORDS.fullmatch(path.name) or NUMBERED.fullmatch(path.name)
         if not is_data and not mentions_images(path, known):
             continue  # any text or settings that are called so
-        images = images_in_file(path)
+        images = images_in_file(path, known)
         if known.are_in(images):
             return SplitLists([path], images)
     return _read_lists(by_split, known) if by_split else None
@@ -299,10 +317,10 @@ def _find_table(folder: Folder, place: str, known: Known) -> SplitLists | None:
         if not _RECORDS.fullmatch(path.name):
             images = images_in_table(path, known)
         elif is_of_image(first_records(folder, joined(place, path.name)).get("", {}), known):
-            images = images_in_file(path)
+            images = images_in_file(path, known)
         else:
             continue
-        if len(images) > 1:
+        if len(images) > 1 and any(name in known for own in images.values() for name in own):
             found.append(SplitLists([path], images))
     if any(lists.images != found[0].images for lists in found[1:]):
         raise WorkbenchError(
@@ -334,7 +352,7 @@ def named_split_lists(
     """
     known = Known(names)
     if path.is_file():
-        images = images_in_file(path)
+        images = images_in_file(path, known)
         if not known.are_in(images):
             images = images_in_table(path, known)
         if not images:
@@ -415,15 +433,16 @@ def _texts_in(folder: Folder) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for file in folder.others:
         place, _, name = file.rpartition("/")
-        has_ending = name.lower().endswith((*LIST_ENDINGS, ".jsonl", ".yaml", ".yml"))
+        has_ending = name.lower().endswith(LIST_ENDINGS)
         if has_ending or split_of_list(name) is not None:
             found[place].append(name)
     return dict(found)
 
 
-def _called_lists(folder: Folder, place: str) -> list[Path]:
-    """The files of a folder that are called like lists of a split's images."""
+def _called_lists(folder: Folder, place: str, but: Sequence[str] = ()) -> list[Path]:
+    """The files of a folder that are called like lists of a split's images, but for some."""
     names = [name for name in _texts_in(folder).get(place, ()) if split_of_list(name)]
+    names = [name for name in names if joined(place, name) not in but]
     paths = [folder.root / place / name for name in names]
     return [path for path in paths if path.is_file()]
 

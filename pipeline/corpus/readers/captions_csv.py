@@ -22,7 +22,7 @@ from pipeline.corpus.dataset.recognise import (
     head,
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
-from pipeline.corpus.dataset.split_lists import find_split_lists
+from pipeline.corpus.dataset.split_lists import find_split_lists, said_by_folders
 from pipeline.corpus.dataset.splits import (
     check_other_splits,
     split_in_path,
@@ -31,7 +31,7 @@ from pipeline.corpus.dataset.splits import (
 )
 from pipeline.corpus.dataset.table import first_images, read_captions
 from pipeline.corpus.dataset.table_form import Columns, columns_passed_over, find_form
-from pipeline.runtime.errors import listing
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
 
 PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130124.token")
@@ -132,7 +132,7 @@ def source_of(
         splits=splits,
         captions=with_caption_ids(tables.values()),
         remarks=(*remarks, *others),
-        lists_in=next(iter(tables)).rpartition("/")[0],
+        files=list(tables),
     )
 
 
@@ -174,9 +174,18 @@ def _found(folder: Folder, files: tuple[str, ...]) -> Found:
         names=tuple(names),
         has_splits=has_column
         or (len(files) > 1 and all(map(split_in_path, files)))
-        or find_split_lists(folder, beside, names) is not None,
+        or _has_lists(folder, beside, names),
         is_published=files[0].rpartition("/")[2].lower() in PUBLISHED,
     )
+
+
+def _has_lists(folder: Folder, beside: str, names: Sequence[str]) -> bool:
+    """Whether lists of splits lie beside a table; what is wrong with them the reading says, unless
+    corpus.split_files names others."""
+    try:
+        return find_split_lists(folder, beside, names) is not None
+    except WorkbenchError:
+        return True
 
 
 def _with_folders(folder: Folder, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -219,7 +228,8 @@ def _told_apart(folder: Folder, tables: Mapping[str, pd.DataFrame]) -> dict[str,
 def _splits(
     raw: Path, tables: Mapping[str, pd.DataFrame], options: Options
 ) -> tuple[dict[str, str | None], tuple[str, ...]]:
-    """The split of every image: of the tables' column, else in the tables' names. And remarks."""
+    """The split of every image: of the tables' column, else in the paths of the tables. And
+    remarks."""
     if any((rows["split"] != "").any() for rows in tables.values()):
         return splits_in_column(tables, options.corpus.restval)
     named = (
@@ -227,7 +237,9 @@ def _splits(
         for file, rows in tables.items()
         for image in rows["image"].unique()
     )
-    return one_split_each(raw, named), ()
+    paths = (file.rpartition("/") for file in tables)
+    places = (place for place, _, name in paths if split_in_path(name) is None)
+    return one_split_each(raw, named), said_by_folders(places)
 
 
 def splits_in_column(

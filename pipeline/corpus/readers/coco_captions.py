@@ -139,7 +139,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         splits=named,
         captions=pd.DataFrame({"caption_id": ids, "image_id": described, "text": texts}),
         remarks=(*others, *renumbered),
-        lists_in=found.files[0].rpartition("/")[0],
+        files=found.files,
     )
 
 

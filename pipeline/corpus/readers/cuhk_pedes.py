@@ -111,6 +111,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
         groups={record["path"]: str(record["id"]) for record in records},
         remarks=remarks,
+        files=found.files,
     )
 
 

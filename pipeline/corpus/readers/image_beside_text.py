@@ -17,7 +17,9 @@ from pipeline.corpus.dataset.cells import caption_columns, plain_texts
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import Found, head
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
-from pipeline.corpus.dataset.split_forms import Known, lists_images, split_of_list
+from pipeline.corpus.dataset.split_forms import lists_images
+from pipeline.corpus.dataset.split_lists import said_by_folders
+from pipeline.corpus.dataset.split_names import Known, split_of_list
 from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_json, read_text
@@ -127,7 +129,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         options,
         splits=splits,
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
-        remarks=_remarks(folder.root, pairs),
+        remarks=(*_said_by_folders(pairs.texts), *_remarks(folder.root, pairs)),
     )
 
 
@@ -211,6 +213,15 @@ def _splits(texts: dict[str, str]) -> dict[str, str | None]:
     }
     splits = set(named.values()) - {None}
     return named if "train" in splits and len(splits) > 1 else dict.fromkeys(named)
+
+
+def _said_by_folders(texts: dict[str, str]) -> tuple[str, ...]:
+    """A line about the folders of images or of their texts that are taken for splits."""
+    if set(_splits(texts).values()) == {None}:
+        return ()
+    images = [image.rpartition("/")[0] for image in texts]
+    own = [text.rpartition("/")[0] for text in texts.values()]
+    return said_by_folders(images) or said_by_folders(own)
 
 
 def _lines(path: Path, image: str) -> list[str]:

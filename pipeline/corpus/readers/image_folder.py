@@ -23,6 +23,7 @@ from pipeline.corpus.dataset.folder import Folder, joined
 from pipeline.corpus.dataset.recognise import Found, annotation_files, first_records, head
 from pipeline.corpus.dataset.rows import is_caption
 from pipeline.corpus.dataset.source import Options, Source, list_raw
+from pipeline.corpus.dataset.split_lists import said_by_folders
 from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.corpus.dataset.table import first_images, read_captions
 from pipeline.corpus.dataset.table_form import columns_passed_over
@@ -89,6 +90,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     tables: dict[str, pd.DataFrame] = {}
     unread: list[str] = []
+    places: list[str] = []
     for file in found.files:
         place, _, name = file.rpartition("/")
         read_table = _READ.get(Path(name).suffix, read_captions)
@@ -98,12 +100,20 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             image: joined(place, image.removeprefix("./"))
             for image in rows["image"].unique().tolist()
         }
+        if (rows["split"] == "").any():
+            places.append(place)
         split = rows["split"].where(rows["split"] != "", split_in_path(place) or "")
         tables[file] = rows.assign(image=rows["image"].map(inside), split=split)
     splits, others = splits_in_column(tables, options.corpus.restval)
     captions = with_caption_ids(tables.values())
-    remarks = (*passed_over(unread), *others)
-    return described_source(folder, options, splits=splits, captions=captions, remarks=remarks)
+    return described_source(
+        folder,
+        options,
+        splits=splits,
+        captions=captions,
+        remarks=(*passed_over(unread), *said_by_folders(places), *others),
+        files=found.files,
+    )
 
 
 def _columns_passed_over(folder: Folder, file: str) -> list[str]:

@@ -148,7 +148,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         splits=one_split_each(raw, zip(names, (own.split for own in images), strict=True)),
         captions=pd.DataFrame(captions),
         remarks=(*left_out, *others, *renumbered),
-        lists_in=found.files[0].rpartition("/")[0],
+        files=found.files,
     )
 
 

@@ -177,6 +177,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         splits=one_split_each(raw, named),
         captions=pd.DataFrame(table),
         remarks=[f"captions and images are taken line by line: {shown}"],
+        files=[*pairs.keys(), *pairs.values()],
     )
 
 

@@ -278,7 +278,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         splits=splits,
         captions=pd.DataFrame(captions),
         remarks=(*passed_over(unread), *left_out, *others),
-        lists_in=found.files[0].rpartition("/")[0],
+        files=found.files,
     )
 
 

@@ -7,8 +7,9 @@ from commands import refusal
 from reader_cases import read_all, record, save_images
 
 from pipeline.corpus.dataset.folder import list_folder
-from pipeline.corpus.dataset.split_forms import Known, images_in_table
+from pipeline.corpus.dataset.split_forms import images_in_table
 from pipeline.corpus.dataset.split_lists import find_split_lists
+from pipeline.corpus.dataset.split_names import Known
 
 NAMES = [f"{letter}.jpg" for letter in "abcdef"]
 SPLITS = {"train": ["a.jpg", "b.jpg"], "val": ["c.jpg"], "test": ["d.jpg", "e.jpg"]}
