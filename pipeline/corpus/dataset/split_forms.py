@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, first_of, plain_name
+from pipeline.corpus.dataset.cells import ROW_NUMBERS, SPLIT_COLUMNS, first_of, plain_name
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
 from pipeline.corpus.dataset.split_names import (
     NUMBERED_COLUMNS,
@@ -164,7 +164,7 @@ Read = Callable[[Rows], Images]
 
 class _Columns(NamedTuple):
     """Of a table as far as its shortest row: the cells of each column below the first row, which
-    may name the columns, these names, and the places of columns of images."""
+    may name the columns, these names, and the places of columns of images, the best first."""
 
     below: list[tuple[str, ...]]
     names: list[str]
@@ -176,7 +176,14 @@ def _columns(rows: Rows, known: Known, few: bool) -> _Columns:
     below = [cells[1:] for cells in columns]
     names = [plain_name(cells[0]) for cells in columns]
     images = [place for place, cells in enumerate(below) if known.are(cells, few)]
+    # of numbers in front of the images each may be the name of another one
+    images.sort(key=lambda place: (not _are_files(below[place]), names[place] in ROW_NUMBERS))
     return _Columns(below, names, images)
+
+
+def _are_files(cells: Sequence[str]) -> bool:
+    """Whether most cells end as names of images do."""
+    return 2 * sum(cell.lower().endswith(IMAGE_ENDINGS) for cell in cells) > len(cells)
 
 
 def _by_words(columns: _Columns) -> Read | None:
@@ -336,8 +343,9 @@ def _names_in(path: Path, text: str, known: Known, few: bool = False) -> list[st
     words = lines[0].split() if len(lines) == 1 else []
     if known.are(words, few):
         return words
-    first = [line.rsplit(None, 1)[0] for line in lines]  # before a number or a word for a class
-    return first if known.are(first, few) else lines
+    but_last = [line.rsplit(None, 1)[0] for line in lines]  # before a number or a word for a class
+    first = [line.split(None, 1)[0] for line in lines]  # before several
+    return next((names for names in (but_last, first) if known.are(names, few)), lines)
 
 
 def _names_in_all_cells(rows: Rows, known: Known, few: bool) -> list[str]:
@@ -358,11 +366,17 @@ def _names_in_all_cells(rows: Rows, known: Known, few: bool) -> list[str]:
 
 
 def _names_in_column(rows: Rows, known: Known, few: bool) -> list[str]:
-    """The first column of a table that has names of images; empty where none has."""
-    for cells in zip(*rows, strict=False):
-        if known.are(cells, few) or known.are(cells[1:], few):
-            return [*cells] if cells[0] in known else [*cells[1:]]
-    return []
+    """The column of a table that has names of images, the one of files before others; empty where
+    none has."""
+    columns = [
+        cells
+        for cells in zip(*rows, strict=False)
+        if known.are(cells, few) or known.are(cells[1:], few)
+    ]
+    if not columns:
+        return []
+    best = min(columns, key=lambda own: (not _are_files(own), plain_name(own[0]) in ROW_NUMBERS))
+    return [*best] if best[0] in known else [*best[1:]]
 
 
 def _in_numbers(path: Path) -> Images:

@@ -16,7 +16,7 @@ NUMBERED_COLUMNS = ("split", "partition")  # in which numbers stand for splits
 # What lists are called beside the word for a split: train_images.txt, trainlist01.txt.
 _WHAT = (
     "images?|imgs?|photos?|pictures?|files?|filenames?|names?|ids?|keys?|lists?|sets?|splits?|"
-    "index|indices|idx|data|samples?"
+    "index|indices|idx|data|samples?|labels?|annotations?|classes"
 )
 _LISTS = {
     split: re.compile(

@@ -52,6 +52,7 @@ NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 _QUOTED_FIELDS = re.compile(r'("(?:[^"]|"")*"|[^",]+)(?: *, *"(?:[^"]|"")*")+')
 # a field that needs its quotes: commas elsewhere are then between fields
 _QUOTED_COMMA = re.compile(r'(?:^|,) *"(?:[^"]|"")*,(?:[^"]|"")*" *(?:,|$)')
+_WORD = re.compile(r"[A-Za-z][\w-]*")
 SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
 
 
@@ -137,7 +138,8 @@ def find_form(text: str, columns: Columns = USUAL, there: Set[str] = frozenset()
         )
     whole = but_last if len(text) >= SHORTEST_CUT else lines
     bare = [_bare_form(whole, separator, there) for separator in SEPARATORS]
-    if all(_names_and_describes(line) for line in whole):
+    texts = [_described_by(line) for line in whole]
+    if all(texts) and not _are_classes(texts):
         spaced = Form(
             separator="",
             width=2,
@@ -151,12 +153,19 @@ def find_form(text: str, columns: Columns = USUAL, there: Set[str] = frozenset()
     return next((form for form in bare if form is not None), None)
 
 
-def _names_and_describes(line: str) -> bool:
-    """Whether a line is an image's file and a text, with a blank or a colon between."""
+def _described_by(line: str) -> str:
+    """The text of a line that is an image's file and a text, with a blank or a colon between; ""
+    for another one."""
     match = _IMAGE_AND_TEXT.fullmatch(line.rstrip("\n"))
     if match is None or split_named(match["text"]):  # of an image and its split
-        return False
-    return not _IMAGE.fullmatch(match["text"].strip())
+        return ""
+    return "" if _IMAGE.fullmatch(match["text"].strip()) else match["text"]
+
+
+def _are_classes(texts: Sequence[str]) -> bool:
+    """Whether texts are words alone of which several images have the same, as labels are."""
+    are_words = all(_WORD.fullmatch(text.strip()) for text in texts)
+    return are_words and len(texts) > 1 and 2 * len(set(texts)) <= len(texts)
 
 
 def _first_lines(text: str) -> list[str]:
@@ -357,7 +366,7 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
     texts = [text.strip() for _, _, text in pairs]
     if not all(texts) or 2 * sum(map(_may_be_caption, texts)) <= len(texts):
         return None
-    if all(map(split_named, texts)):
+    if all(map(split_named, texts)) or _are_classes(texts):
         return None
     columns = _columns_of(rows, lines, separator)
     if columns:

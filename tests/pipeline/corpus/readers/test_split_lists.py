@@ -571,3 +571,58 @@ def test_a_long_field_at_the_end_of_a_table(raw):
     long = "".join(f"{name},{split}\n" for name, split in DIVIDED.items()) * 2000
     (raw / "splits.csv").write_text(f'image,split\n{long}"{"x" * 140_000}')
     assert splits_of(read_all("auto", raw)) == DIVIDED
+
+
+COUNTED_LISTS = {
+    "as pandas writes them": (",image,class", "{n},{other}.jpg,dog"),
+    "ids": ("id,image,label", "{n},{other}.jpg,1"),
+    "padded": ("image_id,image", "{n},{other:06}.jpg"),
+    "no endings": (",image_name,class", "{n},{other},dog"),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED_LISTS)
+@pytest.mark.parametrize("form", ["lists", "one table", "flags"])
+def test_numbers_that_count_the_rows_divide_nothing(tmp_path, kind, form):
+    """Image 12 stands in row 1, 11 in row 2, and so on: the numbers are names of other images."""
+    header, row = COUNTED_LISTS[kind]
+    own = [row.format(n=n, other=13 - n) for n in range(1, 13)]
+    save_images(tmp_path, *[f"{n:06}.jpg" if "06" in row else f"{n}.jpg" for n in range(1, 13)])
+    wanted = {13 - n: "train" if n < 7 else "val" if n < 10 else "test" for n in range(1, 13)}
+    names = [line.split(",")[1].removesuffix(".jpg") + ".jpg" for line in own]
+    lines = "".join(f"{name},A dog.\n" for name in names)
+    (tmp_path / "captions.csv").write_text("image,caption\n" + lines)
+    if form == "lists":
+        for split in ("train", "val", "test"):
+            rows = [line for n, line in enumerate(own, 1) if wanted[13 - n] == split]
+            (tmp_path / f"{split}.csv").write_text("\n".join([header, *rows]) + "\n")
+    elif form == "one table":
+        rows = [f"{line},{wanted[13 - n]}" for n, line in enumerate(own, 1)]
+        (tmp_path / "splits.csv").write_text("\n".join([f"{header},split", *rows]) + "\n")
+    else:
+        flags = [
+            f"{line},{wanted[13 - n] == 'val'},{wanted[13 - n] == 'test'}"
+            for n, line in enumerate(own, 1)
+        ]
+        head = f"{header},is_val,is_test"
+        (tmp_path / "splits.csv").write_text("\n".join([head, *flags]) + "\n")
+    images = read_all("auto", tmp_path).images
+    found = zip(images["image_id"], images["split"], strict=True)
+    assert {int(name.removesuffix(".jpg")): split for name, split in found} == wanted
+
+
+@pytest.mark.parametrize("name", ["{}.txt", "{}_labels.txt", "lists/{}_list.txt"])
+@pytest.mark.parametrize("label", [" 0", " dog", "\tdog", ",dog", " 0 0 3"])
+def test_lists_of_images_with_labels(tmp_path, name, label):
+    save_images(tmp_path, *[f"{n}.jpg" for n in range(1, 13)])
+    lines = "".join(f"{n}.jpg,A dog is number {n}.\n" for n in range(1, 13))
+    (tmp_path / "captions.csv").write_text("image,caption\n" + lines)
+    for split, numbers in {"train": range(1, 7), "val": range(7, 10), "test": (10, 11, 12)}.items():
+        file = tmp_path / name.format(split)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(f"{n}.jpg{label}\n" for n in numbers))
+    corpus = read_all("auto", tmp_path)
+    splits = corpus.images.set_index("image_id")["split"]
+    assert splits.tolist() == ["train"] * 6 + ["val"] * 3 + ["test"] * 3
+    assert splits["10.jpg"] == "test"
+    assert corpus.captions["text"].str.startswith("A dog is number").all()
