@@ -118,6 +118,18 @@ def is_plain(value: object) -> bool:
     )
 
 
+def are_captions(value: object) -> bool:
+    """Whether a value could be captions: a text, or some, or records of one, or a conversation.
+
+    Args:
+        value: of a field.
+    """
+    if is_plain(value) or len(answers_of(value)) == 1:
+        return True
+    records = value if isinstance(value, list) else [value]
+    return records != [] and all(isinstance(one, dict) and bool(texts_of(one)) for one in records)
+
+
 def plain_texts(cell: str | Sequence[str] | None) -> list[str]:
     """The captions of a cell that is a text, texts, or nothing."""
     if cell is None:

@@ -49,6 +49,7 @@ class Found:
     is_published: bool = False
     is_damaged: bool = False
     needs_images: bool = True
+    is_few: bool = False
 
     def __str__(self) -> str:
         return listing(self.files, 3)
@@ -57,11 +58,11 @@ class Found:
 Recogniser = Callable[[Folder], list[Found]]
 
 
-def quality(found: Found, stems: Set[str]) -> tuple[bool, int, int, bool, bool, bool]:
+def quality(found: Found, stems: Set[str]) -> tuple[bool, int, bool, int, bool, bool, bool]:
     """How good a find is, larger is better: what can be read comes first, then images that are
-    there, then files that need no images, then what lies further up, then splits, then a published
-    name, then images under their own names: MS-COCO's of 2014 are there under other names, too,
-    where those of 2017 are.
+    there, then files that need no images, then captions of most images, then what lies further up,
+    then splits, then a published name, then images under their own names: MS-COCO's of 2014 are
+    there under other names, too, where those of 2017 are.
 
     Args:
         found: the find.
@@ -69,7 +70,8 @@ def quality(found: Found, stems: Set[str]) -> tuple[bool, int, int, bool, bool, 
 
     Returns:
         A tuple that sorts finds: readable, 2 for images that are there and 1 where none are needed,
-        minus the depth of its deepest file, splits, published, images under their own names.
+        captions of most images, minus the depth of its deepest file, splits, published, images
+        under their own names.
     """
     are_there = not found.names or any(is_among(name, stems) for name in found.names)
     deepest = max(depth(file.rpartition("/")[0]) for file in found.files)
@@ -77,6 +79,7 @@ def quality(found: Found, stems: Set[str]) -> tuple[bool, int, int, bool, bool, 
     return (
         not found.is_damaged,
         (2 if are_there else 0) if found.needs_images else 1,
+        not found.is_few,
         -deepest,
         found.has_splits,
         found.is_published,

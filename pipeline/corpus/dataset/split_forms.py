@@ -31,7 +31,13 @@ from pipeline.corpus.dataset.split_values import (
     divided_in_data,
     names_in_data,
 )
-from pipeline.corpus.dataset.splits import split_named, split_of_flag
+from pipeline.corpus.dataset.splits import (
+    are_flags,
+    is_flagged,
+    split_named,
+    split_of_flag,
+    split_without_flag,
+)
 from pipeline.corpus.dataset.table_form import SEPARATORS, separated_rows, table_lines
 from pipeline.runtime.text import decode_beginning, read_text
 
@@ -43,8 +49,6 @@ _PARTITION = re.compile(r".*list_eval_partition\.(txt|csv)", re.IGNORECASE)
 _BETWEEN = re.compile(r"""[\n,:;"'\[\]]""")
 # What stands before an entry of a list in Markdown: `- 1.jpg`, `- [x] 1.jpg`, `1. 1.jpg`.
 _MARK = re.compile(r"(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
-_TRUE = frozenset({"true", "yes", "1", "1.0", "t", "y"})
-_FALSE = frozenset({"false", "no", "0", "0.0", "f", "n", ""})
 
 Rows = Sequence[Sequence[str]]
 
@@ -234,27 +238,23 @@ def _by_columns(rows: Rows, known: Known, few: bool) -> Read | None:
 
 def _by_flags(columns: _Columns) -> Read | None:
     """A column of images, and columns such as `is_test` of which each says of one split, whether an
-    image is in it. An image in none is for training; if that has a column, too, it is for test
-    where no other split has one, else in no split."""
+    image is in it."""
     below, names, images = columns
     flags: dict[int, str] = {}
     for place, name in enumerate(names):
         split = split_of_flag(name)
-        cells = {cell.lower() for cell in below[place]}
-        if split and cells <= _TRUE | _FALSE and cells & _TRUE and cells & _FALSE:
+        if split is not None and are_flags(below[place]):
             flags[place] = split
     if not flags or len(set(flags.values())) < len(flags):
         return None
-    rest = "train"
-    if "train" in flags.values():
-        rest = "test" if len(flags) == 1 else ""
+    rest = split_without_flag(flags.values())
 
     def read(rows: Rows) -> Images:
         found: Images = defaultdict(list)
         for row in rows[1:]:
             if len(row) < len(rows[0]):
                 continue
-            own = [split for place, split in flags.items() if row[place].lower() in _TRUE]
+            own = [split for place, split in flags.items() if is_flagged(row[place])]
             for split in own or ([rest] if rest else []):
                 found[split].append(row[images[0]])
         return found

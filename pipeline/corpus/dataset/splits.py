@@ -9,7 +9,7 @@ one group: one split, and each the right answer of the other.
 import os
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -31,6 +31,8 @@ _SPLIT_OF = {word: split for split, words in SPLIT_WORDS_OF.items() for word in 
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
 _FLAG = re.compile(r"(?:(?:is|in|for)_)?([a-z]+)")
 SPLIT_WORDS = tuple(_SPLIT_OF)
+_TRUE = frozenset({"true", "yes", "1", "1.0", "t", "y"})
+_FALSE = frozenset({"false", "no", "0", "0.0", "f", "n", ""})
 RESTVAL = "restval"  # Karpathy's third part of MS-COCO: validation images that may train
 
 TAIL = 4096  # bytes at the end of files of one size that are compared first
@@ -74,6 +76,35 @@ def split_of_flag(name: str) -> str | None:
     """
     match = _FLAG.fullmatch(name)
     return split_named(match[1]) if match else None
+
+
+def are_flags(cells: Iterable[str]) -> bool:
+    """Whether cells say yes and no, both of them.
+
+    Args:
+        cells: of one column.
+    """
+    words = {cell.lower() for cell in cells}
+    return words <= _TRUE | _FALSE and not words.isdisjoint(_TRUE) and not words.isdisjoint(_FALSE)
+
+
+def is_flagged(cell: str) -> bool:
+    """Whether a cell of a column of flags says yes."""
+    return cell.lower() in _TRUE
+
+
+def split_without_flag(splits: Collection[str]) -> str:
+    """The split of an image that no flag is set for.
+
+    Args:
+        splits: those that have a column of flags.
+
+    Returns:
+        train; where that has flags, too, test if no other split has some, else "" for no split.
+    """
+    if "train" not in splits:
+        return "train"
+    return "test" if len(splits) == 1 else ""
 
 
 def as_split(value: object) -> object:

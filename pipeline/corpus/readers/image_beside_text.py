@@ -1,135 +1,157 @@
 """Photographs with their captions in files of the same name: IMG_1.jpg beside IMG_1.txt, or beside
-IMG_1.json, a record that has a caption."""
+IMG_1.json, a record that has a caption (image_records.py)."""
 
 import json
 import os
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from pipeline.corpus.dataset.annotations import described_source
-from pipeline.corpus.dataset.cells import caption_columns, plain_texts
+from pipeline.corpus.dataset.beside import RECORD_ENDING, TEXT_ENDINGS, Pairs, pairs_of
+from pipeline.corpus.dataset.cells import passed_over
 from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.image_records import Records
 from pipeline.corpus.dataset.recognise import Found, head
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.corpus.dataset.split_forms import lists_images
 from pipeline.corpus.dataset.split_lists import said_by_folders
 from pipeline.corpus.dataset.split_names import Known, split_of_list
 from pipeline.corpus.dataset.splits import split_in_path
+from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import WorkbenchError, counted, listing
-from pipeline.runtime.text import Problems, read_json, read_text
+from pipeline.runtime.text import Problems, is_text, read_json, read_text
 
-# Where an image has both, the first is read: tools for training keep tags in `.txt` then.
-TEXT_ENDINGS = (".caption", ".txt")
-RECORD_ENDING = ".json"  # read where no image has a text
 # Flickr30k Entities marks phrases in its sentences: [/EN#1/people A young girl]
 _PHRASE = re.compile(r"\[/EN#\d+(?:/\w+)+ ([^\[\]]+)\]")
 LONGEST_TEXT = 1 << 20  # bytes of an image's captions
 MOST_COPIES = 4  # files of one photograph, such as smaller ones
 LOOKED_AT = 20  # texts that must have words: detectors keep their boxes in files of these names
+RECORDS_LOOKED_AT = 100  # from all parts of a folder: few photographs may have a caption
 
 
-@dataclass
-class _Pairs:
-    """Which text is whose: images to texts, and what is left without the other."""
+class _Sight(NamedTuple):
+    """How many texts or records were looked at, how many of them have a caption, and whether they
+    say splits."""
 
-    texts: dict[str, str] = field(default_factory=dict)
-    images_alone: list[str] = field(default_factory=list)
-    texts_alone: list[str] = field(default_factory=list)
-    second_texts: list[str] = field(default_factory=list)  # of images that have one already
-    in_doubt: dict[str, Sequence[str]] = field(default_factory=dict)  # a text to several images
+    number: int
+    described: int
+    have_splits: bool = False
+
+
+class _Described(NamedTuple):
+    """The captions of every image, in words of its text, and its split; lines for the user."""
+
+    captions: Mapping[str, Sequence[str]]
+    splits: Mapping[str, str | None]
+    remarks: Sequence[str] = ()
 
 
 def recognise(folder: Folder) -> list[Found]:
-    """Texts of words beside most of the images of a folder."""
+    """Texts of words beside most of the images of a folder, or records of which some have captions:
+    few photographs of an album may have one. Or both, each beside some."""
     files = folder.matching(*(f"*{ending}" for ending in (*TEXT_ENDINGS, RECORD_ENDING)))
     if MOST_COPIES * len(files) <= folder.photographs:
         return []
-    pairs = _paired(folder)
-    texts = {text: image for image, text in pairs.texts.items()}
-    texts |= {text: images[0] for text, images in pairs.in_doubt.items()}
-    described = {_stem(image) for image in texts.values()}
-    alone = {_stem(image) for image in pairs.images_alone} - described  # and no copies of others
-    if len(texts) <= len(alone):
+    pairs, left = _read_and_left(folder)
+    are_of_most = pairs.are_of_most()
+    if not are_of_most:
+        others = left.images.values() if _sight(folder, left).described else ()
+        if not pairs.are_of_most(others):
+            return []
+    sight = _sight(folder, pairs)
+    is_few = 2 * sight.described <= sight.number
+    if sight.described == 0 or (is_few and pairs.noun == "text"):
         return []
-    looked_at = dict(list(texts.items())[:LOOKED_AT])
-    if 2 * sum(_has_words(folder, *pair) for pair in looked_at.items()) <= len(looked_at):
-        return []
-    splits = set(_splits(pairs.texts).values())
-    return [Found(files=tuple(texts), has_splits="test" in splits)]
+    splits = _splits(pairs.texts)
+    return [
+        Found(
+            files=tuple(pairs.images),
+            has_splits=sight.have_splits or "test" in splits.values(),
+            is_few=is_few or not are_of_most,
+        )
+    ]
 
 
-def _stem(file: str) -> str:
-    """The name of a file without its folder and its ending."""
-    return file.rpartition("/")[2].rpartition(".")[0]
-
-
-def _has_words(folder: Folder, text: str, image: str) -> bool:
-    """Whether the beginning of an image's file has words that are not only the names of fields."""
-    beginning = head(folder, text)
-    if text.lower().endswith(RECORD_ENDING):
+def _sight(folder: Folder, pairs: Pairs) -> _Sight:
+    """What the beginnings of some texts or records say."""
+    images = pairs.images
+    if pairs.noun == "text":
+        looked_at = [head(folder, text) for text in [*images][:LOOKED_AT]]
+        return _Sight(number=len(looked_at), described=_with_words(looked_at))
+    records = Records()
+    step = max(1, -(-len(images) // RECORDS_LOOKED_AT))
+    for text in [*images][::step]:
         try:
-            captions = _captions_of(json.loads(beginning), image)
+            records.add(images[text], json.loads(head(folder, text)))
         except (ValueError, RecursionError):
-            return False
-        beginning = " ".join(captions)
-    return any(map(str.isalpha, beginning))
+            records.add(images[text], None)
+    fields = records.caption_fields()
+    captions = [" ".join(records.captions(image, fields)) for image in records.cells]
+    return _Sight(
+        number=len(captions),
+        described=_with_words(captions),
+        have_splits=records.split_fields() != [],
+    )
+
+
+def _with_words(texts: Iterable[str]) -> int:
+    """How many texts have a letter."""
+    return sum(any(map(str.isalpha, text)) for text in texts)
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read images that have a text or a record: image_id is the path, a line of the text or a text
-    of the record a caption, its id `<image_id>#<number>`. Folders train, val and test are splits.
+    of the record a caption, its id `<image_id>#<number>`. Splits are those that the records say,
+    else folders train, val and test.
 
     Args:
         raw: the user's folder.
         out: not used; images stay where they are.
         options: corpus.annotations may name the folder of the texts, corpus.images that of the
-            images; how splits are drawn.
+            images, corpus.caption_field the field of the records; how splits are drawn.
 
     Returns:
-        The source, with remarks about images and texts that are alone.
+        The source, with remarks about images and texts that are alone, and fields that are not
+        read.
 
     Raises:
-        WorkbenchError: no image has a text of its name, several could have the same, or texts that
-            cannot be read.
+        WorkbenchError: no image has a text of its name, several could have the same, texts that
+            cannot be read, or records without a caption.
     """
     folder = list_raw(raw, options)
     images_in = _folder(raw, options.corpus.images, "corpus.images")
     texts_in = _folder(raw, options.corpus.annotations, "corpus.annotations")
-    pairs = _paired(folder, images_in, texts_in)
+    pairs, left = _read_and_left(folder, images_in, texts_in, options.corpus.caption_field)
     if not pairs.texts and not pairs.in_doubt:
         raise WorkbenchError(
             f"{raw}: no image has a text of its name, as IMG_1.jpg and IMG_1.txt",
             "put texts that end in .txt or .caption beside the images, a line for each caption, or "
             'records {"caption": "..."} that end in .json',
         )
-    problems = Problems(str(raw))
-    several = (f"{text} ({listing(images)})" for text, images in pairs.in_doubt.items())
-    problems.add("texts that several images could have", several)
+    if pairs.noun == "text":
+        described = _of_texts(raw, pairs)
+    else:
+        described = _of_records(raw, pairs, options.corpus)
+    splits = described.splits
+    folders: tuple[str, ...] = ()
+    if set(splits.values()) <= {None}:
+        texts = {image: pairs.texts[image] for image in splits}
+        splits = _splits(texts)
+        folders = _said_by_folders(texts)
     captions = []
-    unreadable = []
-    for image, text in pairs.texts.items():
-        try:
-            lines = _lines(raw / text, image)
-        except WorkbenchError as error:
-            unreadable.append(error.message.removeprefix(f"{raw}{os.sep}"))
-            continue
+    for image, lines in described.captions.items():
         name = image.removeprefix(images_in)
         captions += [(f"{name}#{number}", name, line) for number, line in enumerate(lines)]
-    problems.add("texts that cannot be read", unreadable)
-    problems.raise_if_any("mend or remove these files")
-    splits = {image.removeprefix(images_in): split for image, split in _splits(pairs.texts).items()}
     return described_source(
         folder,
         options,
-        splits=splits,
+        splits={image.removeprefix(images_in): split for image, split in splits.items()},
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
-        remarks=(*_said_by_folders(pairs.texts), *_remarks(folder.root, pairs)),
+        remarks=(*described.remarks, *folders, *_remarks(folder.root, pairs, left)),
     )
 
 
@@ -141,67 +163,20 @@ def _folder(raw: Path, name: str | None, key: str) -> str:
     return name.rstrip("/") + "/"
 
 
-def _paired(folder: Folder, images_in: str = "", texts_in: str = "") -> _Pairs:
-    """The text of every image: the one beside it, else the only one of its name in another folder,
-    of several the one with the most folders in common: images/train/1.jpg, texts/train/1.txt."""
-    others = set(folder.others)
-    images = [path for path in folder if path.startswith(images_in) and path not in others]
-    beside: dict[str, list[str]] = defaultdict(list)
-    elsewhere: dict[str, list[str]] = defaultdict(list)
-    for image in images:
-        stem = image.rpartition(".")[0]
-        beside[image].append(image)  # IMG_1.jpg.txt
-        beside[stem].append(image)
-        elsewhere[stem.rpartition("/")[2]].append(image)
-    pairs = _Pairs()
-    for endings in (TEXT_ENDINGS, (RECORD_ENDING,)):
-        if pairs.texts or pairs.in_doubt:
-            break
-        texts = [
-            (text, text[: -len(ending)])
-            for ending in endings
-            for text in folder.matching(f"*{ending}")
-            if text.startswith(texts_in)
-        ]
-        for text, stem in texts:
-            if stem in beside:
-                _give(pairs, text, beside[stem])
-        unclear = {}
-        for text, stem in texts:  # what lies beside an image is its own, whatever lies elsewhere
-            if stem not in beside:
-                nearest = _nearest(text, elsewhere.get(stem.rpartition("/")[2], []))
-                if len(nearest) > 1:
-                    unclear[text] = nearest
-                else:
-                    _give(pairs, text, nearest)
-        for text, several in unclear.items():
-            if pairs.texts.keys().isdisjoint(several):
-                pairs.in_doubt[text] = several
-            else:
-                pairs.texts_alone.append(text)
-    pairs.images_alone = [image for image in images if image not in pairs.texts]
-    return pairs
-
-
-def _nearest(text: str, images: Sequence[str]) -> Sequence[str]:
-    """The images with the most folders of the text's path."""
-    if len(images) < 2:
-        return images
-    folders = set(text.split("/")[:-1])
-    shared = [len(folders & set(image.split("/")[:-1])) for image in images]
-    return [image for image, number in zip(images, shared, strict=True) if number == max(shared)]
-
-
-def _give(pairs: _Pairs, text: str, images: Sequence[str]) -> None:
-    """Note a text for the only image that it can be of."""
-    if not images:
-        pairs.texts_alone.append(text)
-    elif len(images) > 1:
-        pairs.in_doubt[text] = images
-    elif images[0] in pairs.texts:
-        pairs.second_texts.append(text)
-    else:
-        pairs.texts[images[0]] = text
+def _read_and_left(
+    folder: Folder, images_in: str = "", texts_in: str = "", caption_field: str | None = None
+) -> tuple[Pairs, Pairs]:
+    """The texts or the records, whichever are read, and the others: those with captions where the
+    others have none; else texts where most images have one; else what more images have."""
+    texts, records = pairs_of(folder, images_in, texts_in)
+    if not texts.images or not records.images:
+        return (texts, records) if texts.images else (records, texts)
+    if caption_field is not None:
+        return records, texts
+    are_texts = _sight(folder, texts).described > 0
+    if are_texts == (_sight(folder, records).described > 0):
+        are_texts = texts.are_of_most() or len(texts.images) >= len(records.images)
+    return (texts, records) if are_texts else (records, texts)
 
 
 def _splits(texts: dict[str, str]) -> dict[str, str | None]:
@@ -224,51 +199,102 @@ def _said_by_folders(texts: dict[str, str]) -> tuple[str, ...]:
     return said_by_folders(images) or said_by_folders(own)
 
 
-def _lines(path: Path, image: str) -> list[str]:
-    """The captions of an image's text or record; one without a word where it has none.
-    WorkbenchError for what is neither."""
+def _of_texts(raw: Path, pairs: Pairs) -> _Described:
+    """What the texts of images say: the lines of each."""
+    captions = dict(_loaded(raw, pairs, _lines))
+    return _Described(captions, dict.fromkeys(captions))
+
+
+def _of_records(raw: Path, pairs: Pairs, config: CorpusConfig) -> _Described:
+    """What the records of images say; images whose record has no caption are left out."""
+    records = Records(config.caption_field)
+    for image, value in _loaded(raw, pairs, read_json):
+        records.add(image, value)
+    fields = records.caption_fields()
+    if not fields:
+        named = config.caption_field
+        missing = "a caption" if named is None else f"a text in {named!r}, corpus.caption_field"
+        shown = listing(records.names, 8) or "none"
+        raise WorkbenchError(
+            f"{raw}: no record of an image has {missing}; their fields are {shown}",
+            "name the field that has them by corpus.caption_field in params.yaml, or write "
+            '{"caption": "..."} into the records',
+        )
+    captions = {image: records.captions(image, fields) for image in records.cells}
+    captions = {image: texts for image, texts in captions.items() if texts}
+    problems = Problems(str(raw))
+    halves = [image for image, texts in captions.items() if not all(map(is_text, texts))]
+    problems.add("images with halves of characters in a caption", halves)
+    problems.raise_if_any("mend or remove their records")
+    splits = records.splits([*captions], config.restval, str(raw))
+    unread = [name for name in records.names if name not in (*fields, *splits.fields)]
+    remarks = [*passed_over(unread), *splits.remarks]
+    number = len(records.cells)
+    silent = number - len(captions)
+    if silent:
+        remarks.append(
+            f"no caption in the field {listing(fields)}: {silent:,} of {number:,} records"
+        )
+    return _Described(captions, splits.of_images, remarks)
+
+
+def _loaded(raw: Path, pairs: Pairs, load: Callable[[Path], Any]) -> Iterator[tuple[str, Any]]:
+    """Every image with what its text or record holds; WorkbenchError, in the end, with all that
+    cannot be read or could be of several images."""
+    unreadable = []
+    for image, text in pairs.texts.items():
+        path = raw / text
+        try:
+            _check_file(path)
+            value = load(path)
+        except WorkbenchError as error:
+            unreadable.append(error.message.removeprefix(f"{raw}{os.sep}"))
+        else:
+            yield image, value
+    problems = Problems(str(raw))
+    several = (f"{text} ({listing(images)})" for text, images in pairs.in_doubt.items())
+    problems.add(f"{pairs.noun}s that several images could have", several)
+    problems.add(f"{pairs.noun}s that cannot be read", unreadable)
+    problems.raise_if_any("mend or remove these files")
+
+
+def _check_file(path: Path) -> None:
+    """Raise WorkbenchError for what is no file, or too large for captions of one image."""
     if not path.is_file():  # a pipe would block for ever
         raise WorkbenchError(f"{path}: not a regular file")
     if path.stat().st_size > LONGEST_TEXT:
         raise WorkbenchError(f"{path}: more than {LONGEST_TEXT:,} bytes")
-    if path.name.lower().endswith(RECORD_ENDING):
-        return _captions_of(read_json(path), image) or [""]
+
+
+def _lines(path: Path) -> list[str]:
+    """The captions of a text; one without a word where it has none."""
     text = _PHRASE.sub(r"\1", read_text(path))
     return [line for line in text.split("\n") if line.strip()] or [text]
 
 
-def _captions_of(record: Any, image: str) -> list[str]:
-    """The captions of an image's record: of the first field with a name of captions that says more
-    than the file's name, which Google Photos writes as the title."""
-    if not isinstance(record, Mapping):
-        return []
-    file = image.rpartition("/")[2]
-    for keys in caption_columns(tuple(record)):
-        cells = [record[key] for key in keys]
-        if not all(isinstance(cell, str | list | None) for cell in cells):
-            continue
-        texts = [text for cell in cells for text in plain_texts(cell)]
-        said = [text for text in texts if isinstance(text, str) and text.strip()]
-        if said and said != [file]:
-            return said
-    return []
-
-
-def _remarks(raw: Path, pairs: _Pairs) -> list[str]:
-    """What was left out, counted, with some names; lists that divide the images are not."""
-    known = Known(pairs.texts)
-    alone = [
-        file
-        for file in pairs.texts_alone
-        if split_of_list(file.rpartition("/")[2]) is None or not lists_images(raw / file, known)
+def _remarks(raw: Path, pairs: Pairs, left: Pairs) -> list[str]:
+    """What was left out, counted, with some names, but for images. JSON that is of no image may be
+    anything where texts are read."""
+    kinds = [
+        (pairs.noun, "without an image of its name", _without_lists(raw, pairs, pairs.texts_alone)),
+        (pairs.noun, "of images that have another", pairs.second_texts),
+        (left.noun, f"beside images, for {pairs.noun}s are read", [*left.images]),
     ]
-    kinds = {
-        "without a text of its name": ("image", pairs.images_alone),
-        "without an image of its name": ("text", alone),
-        "of images that have another": ("text", pairs.second_texts),
-    }
+    if left.noun == "text":
+        alone = _without_lists(raw, pairs, left.texts_alone)
+        kinds.append((left.noun, "without an image of its name", alone))
     return [
         f"left out: {counted(len(files), noun)} {reason}: {listing(files, 3)}"
-        for reason, (noun, files) in kinds.items()
+        for noun, reason, files in kinds
         if files
+    ]
+
+
+def _without_lists(raw: Path, pairs: Pairs, files: Sequence[str]) -> list[str]:
+    """Files that are no lists that divide the images."""
+    known = Known(pairs.texts)
+    return [
+        file
+        for file in files
+        if split_of_list(file.rpartition("/")[2]) is None or not lists_images(raw / file, known)
     ]

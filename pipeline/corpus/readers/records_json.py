@@ -27,6 +27,7 @@ from pipeline.corpus.dataset.cells import (
     IMAGE_COLUMNS,
     SPLIT_COLUMNS,
     answers_of,
+    are_captions,
     caption_columns,
     is_plain,
     passed_over,
@@ -140,7 +141,7 @@ def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None
     if isinstance(value, str) and split_named(value):
         return None  # images and their splits, as splits.json may have them
     by_key = _is_image(name, folder)
-    if by_key and (is_plain(value) or (isinstance(value, list) and _is_texts(value))):
+    if by_key and (is_plain(value) or (isinstance(value, list) and are_captions(value))):
         return _Mapping(name, None, of_records=not is_plain(value))
     if not isinstance(value, dict):
         return None
@@ -174,7 +175,7 @@ def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -
 def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys | None:
     """The keys of a list by its first record; None where it has no images or no captions."""
     image = config.image_field or _image_field(key, record)
-    texts = [name for name, value in record.items() if _is_texts(value) and name != image]
+    texts = [name for name, value in record.items() if are_captions(value) and name != image]
     if isinstance(record.get("filename"), str) and not is_plain(record.get("sentences")):
         texts = [name for name in texts if name != "sentences"]  # Karpathy's form
     captions = next(iter(caption_columns(tuple(texts), (*CAPTION_COLUMNS, *CONVERSATIONS))), [])
@@ -212,14 +213,6 @@ def _is_file(value: object) -> bool:
 def _is_text(value: object) -> bool:
     """Whether a value is a text that could name an image or a split."""
     return isinstance(value, str) and value != ""
-
-
-def _is_texts(value: object) -> bool:
-    """Whether a value could be captions: a text, or some, or records of one, or a conversation."""
-    if is_plain(value) or len(answers_of(value)) == 1:
-        return True
-    records = value if isinstance(value, list) else [value]
-    return records != [] and all(isinstance(one, dict) and bool(texts_of(one)) for one in records)
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:

@@ -9,7 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from reader_cases import options, read_all, save_images, texts_of
 
+from pipeline.corpus.dataset.beside import pairs_of
 from pipeline.corpus.dataset.folder import list_folder
+from pipeline.corpus.dataset.recognise import Found, quality
 from pipeline.corpus.readers import image_beside_text
 
 NAMES = ["IMG_1.jpg", "IMG_2.PNG", "IMG_3.tif", "my photo.jpg"]
@@ -101,7 +103,7 @@ def test_what_has_no_other_half_is_counted(raw, capsys):
     corpus = read_all("auto", raw)
     assert len(corpus.images) == 4
     said = capsys.readouterr().err
-    assert "left out: 1 image without a text of its name: more/alone.jpg" in said
+    assert "left out: 1 image without captions: more/alone.jpg" in said
     assert "left out: 2 texts without an image of its name: README.txt, test_7.txt" in said
     assert "left out: 1 text of images that have another: IMG_1.txt" in said
     assert texts_of(corpus)["IMG_1.jpg"] == ["Another."]  # tags are in the .txt then
@@ -169,7 +171,7 @@ def test_every_line_beside_an_image_is_a_caption(tmp_path_factory, images, texts
     raw = tmp_path_factory.mktemp("raw")
     write(raw, {f"{stem}.jpg": b"" for stem in images})
     write(raw, {f"{stem}.txt": "\n".join(lines) for stem, lines in texts.items()})
-    pairs = image_beside_text._paired(list_folder(raw))
+    pairs, _ = pairs_of(list_folder(raw))
     beside = {f"{stem}.jpg": f"{stem}.txt" for stem in images & set(texts)}
     assert beside.items() <= pairs.texts.items()
     assert len(set(pairs.texts.values())) == len(pairs.texts)
@@ -178,7 +180,7 @@ def test_every_line_beside_an_image_is_a_caption(tmp_path_factory, images, texts
         lines = texts[text.removesuffix(".txt")]
         kept = [line for line in lines if line.strip()]
         if kept and not lines[0].startswith("\ufeff"):
-            assert image_beside_text._lines(raw / text, "image.jpg") == kept
+            assert image_beside_text._lines(raw / text) == kept
 
 
 RECORDS = {  # a record beside an image, and the captions that it has
@@ -189,26 +191,272 @@ RECORDS = {  # a record beside an image, and the captions that it has
         {"title": "IMG_1.jpg", "description": "A dog.", "imageViews": "3"},
         ["A dog."],
     ),
+    "records of captions": (
+        {"captions": [{"raw": "A dog."}, {"raw": "It runs."}]},
+        ["A dog.", "It runs."],
+    ),
 }
 
 
+def each_has(*captions):
+    return {name: [*captions] for name in NAMES}
+
+
+def write_records(raw, records, name="{stem}.json"):
+    """A record for each of the first images."""
+    for image, record in zip(NAMES, records, strict=False):
+        stem = image.rpartition(".")[0]
+        write(raw, {name.format(stem=stem, name=image): json.dumps(record)})
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    save_images(tmp_path / "raw", *NAMES)
+    return tmp_path / "raw"
+
+
 @pytest.mark.parametrize(("record", "captions"), RECORDS.values(), ids=RECORDS)
-@pytest.mark.parametrize("name", ["IMG_1.json", "IMG_1.jpg.json", "IMG_1.JSON"])
-def test_a_record_beside_an_image(tmp_path, record, captions, name):
+@pytest.mark.parametrize("name", ["{stem}.json", "{name}.json", "{stem}.JSON"])
+def test_a_record_beside_an_image(photographs, record, captions, name):
+    write(photographs, {"README.txt": "Photographs.\n"})
+    write_records(photographs, [record] * len(NAMES), name)
+    assert texts_of(read_all("auto", photographs)) == each_has(*captions)
+
+
+ONE_FIELD = {  # what records have beside the caption that every other image has, or beside nothing
+    "a title that names the file with signs that the disk lacks": (
+        {"title": "IMG: 1.jpg", "description": "A dog."},
+        {"title": "IMG? 2.jpg", "description": ""},
+        "title",
+    ),
+    "a title of another ending": (
+        {"title": "IMG_1.HEIC", "description": "A dog."},
+        {"title": "IMG_2.HEIC"},
+        "title",
+    ),
+    "a title in words": (
+        {"title": "Trip", "description": "A dog."},
+        {"title": "Trip", "description": None},
+        "title",
+    ),
+    "text in the image": ({"text": "STOP", "caption": "A dog."}, {"text": "GO"}, "text"),
+    "a comment": (
+        {"caption": "A dog.", "comment": "ok"},
+        {"caption": " ", "comment": "ok"},
+        "comment",
+    ),
+}
+
+
+@pytest.mark.parametrize(("described", "silent", "unread"), ONE_FIELD.values(), ids=ONE_FIELD)
+def test_one_field_is_the_caption_of_all_images(photographs, capsys, described, silent, unread):
+    write_records(photographs, [described, silent, described, described])
+    assert texts_of(read_all("auto", photographs)) == {
+        name: ["A dog."] for name in NAMES if name != "IMG_2.PNG"
+    }
+    said = capsys.readouterr().err
+    field = "description" if "description" in described else "caption"
+    assert f"not read beside image and caption: {unread}" in said
+    assert f"no caption in the field {field}: 1 of 4 records" in said
+    assert "left out: 1 image without captions: IMG_2.PNG" in said
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["{stem}{ending}", "{stem}", "{stem}.HEIC", "{stem}?.jpg", "On a walk, {stem} (2).jpg"],
+)
+def test_names_of_files_are_no_captions(tmp_path, title):
     raw = tmp_path / "raw"
-    save_images(raw, *NAMES)
-    write(raw, {"README.txt": "Photographs.\n", name: json.dumps(record)})
-    for other in NAMES[1:]:
-        ending = name[5:] if name != "IMG_1.jpg.json" else f"{other[other.rindex('.') :]}.json"
-        write(raw, {f"{other.rpartition('.')[0]}{ending}": json.dumps({"caption": f"On {other}."})})
-    corpus = read_all("auto", raw)
-    assert texts_of(corpus)["IMG_1.jpg"] == captions
-    assert texts_of(corpus)["my photo.jpg"] == ["On my photo.jpg."]
+    names = ["IMG_1.jpg", "IMG_2.PNG", "IMG_3.tif", "IMG_4.jpg"]
+    save_images(raw, *names)
+    for name in names:
+        stem = name.rpartition(".")[0]
+        record = {"title": title.format(stem=stem, ending=name.removeprefix(stem))}
+        write(raw, {f"{stem}.json": json.dumps(record)})
+    assert image_beside_text.recognise(list_folder(raw)) == []
+    said = refusal(read_all, "image_beside_text", raw)
+    assert "no record of an image has a caption; their fields are title" in said
+    # whoever names the field means it
+    read = texts_of(read_all("image_beside_text", raw, caption_field="title"))
+    assert read["IMG_4.jpg"] == [title.format(stem="IMG_4", ending=".jpg")]
 
 
-def test_records_beside_texts_are_passed_over(raw):
+def test_a_cut_name_is_no_caption_beside_titles_in_words(photographs, capsys):
+    long = "The old lighthouse above the bay, seen from the"
+    save_images(photographs, f"{long}.jpg")
+    write(photographs, {f"{long}.json": json.dumps({"title": f"{long} harbour wall.jpg"})})
+    write_records(photographs, [{"title": "A dog runs."}] * len(NAMES))
+    write(photographs, {f"{long}.jpg": (photographs / f"{long}.jpg").read_bytes() + b"\n"})
+    read = texts_of(read_all("auto", photographs))
+    assert read == each_has("A dog runs.")
+    said = capsys.readouterr().err
+    assert "no caption in the field title: 1 of 5 records" in said
+    assert f"left out: 1 image without captions: {long}.jpg" in said
+
+
+def test_a_caption_may_be_what_the_file_is_called(tmp_path):
+    raw = tmp_path / "raw"
+    names = ["A dog runs.jpg", "Two cats.jpg", "sunset.jpg", "3 birds.jpg"]
+    save_images(raw, *names)
+    for name in names:
+        text = name.removesuffix(".jpg")
+        write(raw, {f"{text}.json": json.dumps({"caption": text})})
+    assert texts_of(read_all("auto", raw)) == {name: [name.removesuffix(".jpg")] for name in names}
+
+
+def test_few_captions_are_enough_where_nothing_else_has_some(tmp_path):
+    """As in an album of Google Photos."""
+    raw = tmp_path / "raw"
+    names = [f"{number}.jpg" for number in range(120)]
+    write(raw, {name: b"" for name in names})
+    records = {f"{name}.json": json.dumps({"title": name, "description": ""}) for name in names}
+    records |= {f"{n}.jpg.json": json.dumps({"description": "A dog."}) for n in range(0, 120, 12)}
+    write(raw, records)
+    (found,) = image_beside_text.recognise(list_folder(raw))
+    assert found.is_few
+    stems = list_folder(raw).stems
+    assert quality(found, stems) < quality(Found(("sub/captions.csv",), names=("1.jpg",)), stems)
+
+
+SPLITS = {
+    "words": [{"split": word} for word in ("train", "Training", "dev", "test")],
+    "another field": [{"set": word} for word in ("train", "train", "val", "test")],
+    "flags": [{}, {"is_val": False, "is_test": False}, {"is_val": True}, {"is_test": True}],
+}
+
+
+@pytest.mark.parametrize("own", SPLITS.values(), ids=SPLITS)
+def test_records_say_splits(photographs, capsys, own):
+    write_records(photographs, [{"caption": "A dog.", **record} for record in own])
+    (found,) = image_beside_text.recognise(list_folder(photographs))
+    assert found.has_splits
+    images = read_all("auto", photographs).images
+    splits = dict(zip(images["image_id"], images["split"], strict=True))
+    assert splits == dict(zip(NAMES, ("train", "train", "val", "test"), strict=True))
+    assert "not read beside" not in capsys.readouterr().err
+
+
+def test_splits_of_some_records(photographs, capsys):
+    own = [{"split": "train"}, {"split": "val"}, {"split": "test"}, {"split": None}]
+    write_records(photographs, [{"caption": "A dog.", **record} for record in own])
+    assert len(read_all("auto", photographs).images) == 3
+    assert "left out: 1 image in no split (my photo.jpg)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"split": "tset"}, "splits that are none of train, val, test and their like (1): 'tset'"),
+        ({"split": 1}, "splits that are none of train, val, test and their like (1): '1'"),
+        ({"is_val": True, "is_test": True}, "images in more than one split (1): 'IMG_1.jpg'"),
+    ],
+)
+def test_splits_that_nobody_can_tell(photographs, own, message):
+    others = [{"caption": "A cat.", **dict.fromkeys(own)}] * (len(NAMES) - 1)
+    write_records(photographs, [{"caption": "A dog.", **own}, *others])
+    assert message in refusal(read_all, "auto", photographs)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"caption": "A dog.",}', "records that cannot be read (1): IMG_1.json, line 1, "),
+        ('{"caption": "\\ud800"}', "images with halves of characters in a caption (1): IMG_1.jpg"),
+    ],
+)
+def test_broken_records_are_named(photographs, text, message):
+    write_records(photographs, [{"caption": "A cat."}] * len(NAMES))
+    write(photographs, {"IMG_1.json": text})
+    assert message in refusal(read_all, "auto", photographs)
+
+
+@pytest.mark.parametrize(
+    "text", ['["A dog."]', '{"caption": 7, "size": NaN}', '{"title": "\\ud800"}', "null"]
+)
+def test_records_of_other_things_have_no_caption(photographs, capsys, text):
+    write_records(photographs, [{"caption": "A cat."}] * len(NAMES))
+    write(photographs, {"IMG_1.json": text})
+    assert len(read_all("auto", photographs).images) == 3
+    said = capsys.readouterr().err
+    assert "no caption in the field caption: 1 of 4 records" in said
+    assert "left out: 1 image without captions: IMG_1.jpg" in said
+
+
+def test_a_set_that_is_no_split(photographs, capsys):
+    sets = ("train", "Castle", "Castle", "Harbour")
+    write_records(photographs, [{"caption": "A toy.", "set": own} for own in sets])
+    assert len(read_all("auto", photographs).images) == 4
+    assert "not read beside image and caption: set" in capsys.readouterr().err
+
+
+LONG = "PXL_20210809_123456789.PORTRAIT-01.COVER~2"  # of a telephone
+TAKEOUT = {
+    "today": ("new.jpg", "new.jpg.supplemental-metadata"),
+    "today, cut": ("new.jpg", "new.jpg.suppl"),
+    "a copy": ("IMG_1(1).jpg", "IMG_1.jpg(1)"),
+    "a copy today": ("IMG_1(1).jpg", "IMG_1.jpg.supplemental-metadata(1)"),
+    "a copy today, cut": ("IMG_1(12).jpg", "IMG_1.jpg.supp(12)"),
+    "cut behind the dot": (f"{LONG[:41]}.jpg", f"{LONG[:41]}.jpg."),
+    "cut in the ending": (f"{LONG}_a.jpg", f"{LONG}_a.j"),
+    "a long copy": (f"{LONG}_abc(3).jpg", f"{LONG}_abc(3)"),
+}
+
+
+@pytest.mark.parametrize(("image", "record"), TAKEOUT.values(), ids=TAKEOUT)
+def test_records_as_google_takeout_calls_them(photographs, image, record):
+    write_records(photographs, [{"description": "A cat."}] * len(NAMES), "{name}.suppleme.json")
+    save_images(photographs, image)
+    write(photographs, {image: (photographs / image).read_bytes() + b"\n"})  # as no other is
+    write(photographs, {f"{record}.json": json.dumps({"description": "A dog."})})
+    assert texts_of(read_all("auto", photographs)) == {**each_has("A cat."), image: ["A dog."]}
+
+
+def test_a_record_of_a_cut_name_of_two_images_is_of_none(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    long = "A walk along the river on the last day of the year"
+    save_images(raw, f"{long} 1.jpg", f"{long} 2.jpg", *NAMES)
+    write_records(raw, [{"caption": "A dog."}] * len(NAMES))
+    write(raw, {f"{long[:46]}.json": json.dumps({"caption": "A river."})})
+    assert texts_of(read_all("auto", raw)) == each_has("A dog.")
+    assert f"record without an image of its name: {long[:46]}.json" in capsys.readouterr().err
+
+
+def test_the_form_that_most_images_have_is_read(photographs, capsys):
+    write_records(photographs, [{"caption": "A dog."}] * len(NAMES))
+    write(photographs, {"IMG_3.txt": "retouch the sky"})
+    assert texts_of(read_all("auto", photographs)) == each_has("A dog.")
+    said = capsys.readouterr().err
+    assert "left out: 1 text beside images, for records are read: IMG_3.txt" in said
+
+
+def test_half_of_the_images_have_texts_and_half_records(photographs, capsys):
+    write_records(photographs, [{"caption": "A dog."}] * 2)
+    write(photographs, {"IMG_3.txt": "A cat.", "my photo.txt": "A bird.", "new.json": "{}"})
+    save_images(photographs, "new.jpg", "last.jpg")
+    write(
+        photographs,
+        {"last.txt": "A cow.", "last.jpg": (photographs / "new.jpg").read_bytes() + b"\n"},
+    )
+    read = texts_of(read_all("auto", photographs))
+    assert read == {"IMG_3.tif": ["A cat."], "my photo.jpg": ["A bird."], "last.jpg": ["A cow."]}
+    said = capsys.readouterr().err
+    assert "left out: 3 images without captions: IMG_1.jpg, IMG_2.PNG, new.jpg" in said
+    assert "left out: 3 records beside images, for texts are read: IMG_1.json, " in said
+    (found,) = image_beside_text.recognise(list_folder(photographs))
+    assert found.is_few
+
+
+def test_boxes_in_texts_do_not_hide_records(photographs):
+    write_records(photographs, [{"caption": "A dog."}] * len(NAMES))
+    write(photographs, {f"{name.rpartition('.')[0]}.txt": "0 0.5 0.5 0.2 0.1\n" for name in NAMES})
+    assert texts_of(read_all("auto", photographs)) == each_has("A dog.")
+
+
+def test_records_beside_texts_are_passed_over(raw, capsys):
     write(raw, {"IMG_1.json": json.dumps({"caption": "Another."})})
     assert texts_of(read_all("auto", raw))["IMG_1.jpg"] == ["This is IMG_1.jpg"]
+    said = capsys.readouterr().err
+    assert "left out: 1 record beside images, for texts are read: IMG_1.json" in said
 
 
 @pytest.mark.parametrize("record", [{"shapes": ["a"]}, {"title": "{}"}, ["A dog."], {}])

@@ -1,0 +1,161 @@
+"""Which text or which record is of which image, by their names: IMG_1.jpg and IMG_1.txt."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pipeline.corpus.dataset.folder import Folder, joined
+from pipeline.corpus.dataset.takeout import name_of_photograph, names_in_record
+
+# Where an image has both, the first is read: tools for training keep tags in `.txt` then.
+TEXT_ENDINGS = (".caption", ".txt")
+RECORD_ENDING = ".json"
+
+
+@dataclass
+class Pairs:
+    """Which text is whose, or which record.
+
+    noun: text or record. texts: by image. images_alone, texts_alone: those without the other.
+    second_texts: of images that have one already. in_doubt: the images that a text may be of.
+    """
+
+    noun: str
+    texts: dict[str, str] = field(default_factory=dict)
+    images_alone: list[str] = field(default_factory=list)
+    texts_alone: list[str] = field(default_factory=list)
+    second_texts: list[str] = field(default_factory=list)
+    in_doubt: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def images(self) -> dict[str, str]:
+        """The image of every text, the first of several that it may be."""
+        certain = {text: image for image, text in self.texts.items()}
+        return certain | {text: several[0] for text, several in self.in_doubt.items()}
+
+    def are_of_most(self, others: Collection[str] = ()) -> bool:
+        """Whether most images have one, or are among others.
+
+        Args:
+            others: images that count as if they had one.
+
+        Returns:
+            Whether they have. Copies of images that have one are not counted.
+        """
+        own = self.images
+        described = set(map(_stem, [*own.values(), *others]))
+        alone = set(map(_stem, self.images_alone)) - described
+        return len(own) + len({*others}.difference(own.values())) > len(alone)
+
+
+class _Images(NamedTuple):
+    """Images by what a text or a record of theirs may be called: beside them and by Google Takeout
+    with its folder, elsewhere without it."""
+
+    paths: Sequence[str]
+    beside: Mapping[str, Sequence[str]]
+    exported: Mapping[str, Sequence[str]]
+    elsewhere: Mapping[str, Sequence[str]]
+
+
+def pairs_of(folder: Folder, images_in: str = "", texts_in: str = "") -> tuple[Pairs, Pairs]:
+    """The texts and the records of the images of a folder.
+
+    Args:
+        folder: the user's.
+        images_in: what the paths of the images begin with.
+        texts_in: what those of texts and records begin with.
+
+    Returns:
+        The pairs with texts, and those with records.
+    """
+    images = _images(folder, images_in)
+    texts = _paired("text", TEXT_ENDINGS, folder, images, texts_in)
+    return texts, _paired("record", (RECORD_ENDING,), folder, images, texts_in)
+
+
+def _stem(file: str) -> str:
+    """The name of a file without its folder and its ending."""
+    return file.rpartition("/")[2].rpartition(".")[0]
+
+
+def _images(folder: Folder, images_in: str) -> _Images:
+    """The images of a folder."""
+    others = set(folder.others)
+    paths = [path for path in folder if path.startswith(images_in) and path not in others]
+    beside: dict[str, list[str]] = defaultdict(list)
+    exported: dict[str, list[str]] = defaultdict(list)
+    elsewhere: dict[str, list[str]] = defaultdict(list)
+    for image in paths:
+        stem = image.rpartition(".")[0]
+        place, _, file = image.rpartition("/")
+        beside[image].append(image)  # IMG_1.jpg.txt
+        beside[stem].append(image)
+        exported[joined(place, name_of_photograph(file))].append(image)
+        elsewhere[stem.rpartition("/")[2]].append(image)
+    return _Images(paths, beside, exported, elsewhere)
+
+
+def _paired(
+    noun: str, endings: Sequence[str], folder: Folder, images: _Images, texts_in: str
+) -> Pairs:
+    """The text of every image: the one beside it, else the only one of its name in another folder,
+    of several the one with the most folders in common: images/train/1.jpg, texts/train/1.txt."""
+    pairs = Pairs(noun)
+    texts = [
+        (text, text[: -len(ending)])
+        for ending in endings
+        for text in folder.matching(f"*{ending}")
+        if text.startswith(texts_in)
+    ]
+    apart = []
+    for text, stem in texts:
+        if stem in images.beside:
+            _give(pairs, text, images.beside[stem])
+        else:
+            apart.append((text, stem))
+    unclear = {}
+    for text, stem in apart:  # what lies beside an image is its own, whatever lies elsewhere
+        exported = _exported(stem, images) if noun == "record" else []
+        nearest = exported or _nearest(text, images.elsewhere.get(stem.rpartition("/")[2], []))
+        if len(nearest) > 1:
+            unclear[text] = nearest
+        else:
+            _give(pairs, text, nearest)
+    for text, several in unclear.items():
+        if pairs.texts.keys().isdisjoint(several):
+            pairs.in_doubt[text] = several
+        else:
+            pairs.texts_alone.append(text)
+    pairs.images_alone = [image for image in images.paths if image not in pairs.texts]
+    return pairs
+
+
+def _exported(stem: str, images: _Images) -> Sequence[str]:
+    """The image beside a record that Google Takeout called by it; empty where none or several may
+    be meant."""
+    place, _, name = stem.rpartition("/")
+    found = [images.exported.get(joined(place, own), ()) for own in names_in_record(name)]
+    return next((own for own in found if len(own) == 1), ())
+
+
+def _nearest(text: str, images: Sequence[str]) -> Sequence[str]:
+    """The images with the most folders of the text's path."""
+    if len(images) < 2:
+        return images
+    folders = set(text.split("/")[:-1])
+    shared = [len(folders & set(image.split("/")[:-1])) for image in images]
+    return [image for image, number in zip(images, shared, strict=True) if number == max(shared)]
+
+
+def _give(pairs: Pairs, text: str, images: Sequence[str]) -> None:
+    """Note a text for the only image that it can be of."""
+    if not images:
+        pairs.texts_alone.append(text)
+    elif len(images) > 1:
+        pairs.in_doubt[text] = images
+    elif images[0] in pairs.texts:
+        pairs.second_texts.append(text)
+    else:
+        pairs.texts[images[0]] = text
