@@ -1,11 +1,11 @@
 """Which text or which record is of which image, by their names: IMG_1.jpg and IMG_1.txt."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipeline.corpus.dataset.folder import Folder, joined
+from pipeline.corpus.dataset.folder import Folder, joined, shared_parts
 from pipeline.corpus.dataset.takeout import name_of_photograph, names_in_record
 
 # Where an image has both, the first is read: tools for training keep tags in `.txt` then.
@@ -116,9 +116,16 @@ def _paired(
         else:
             apart.append((text, stem))
     unclear = {}
+    theirs = _folders_of_each_other([stem for _, stem in texts], images)
     for text, stem in apart:  # what lies beside an image is its own, whatever lies elsewhere
         exported = _exported(stem, images) if noun == "record" else []
-        nearest = exported or _nearest(text, images.elsewhere.get(stem.rpartition("/")[2], []))
+        place, _, name = stem.rpartition("/")
+        elsewhere = [
+            image
+            for image in images.elsewhere.get(name, [])
+            if not theirs.are_of_others(place, image.rpartition("/")[0])
+        ]
+        nearest = exported or _nearest(text, elsewhere)
         if len(nearest) > 1:
             unclear[text] = nearest
         else:
@@ -130,6 +137,45 @@ def _paired(
             pairs.texts_alone.append(text)
     pairs.images_alone = [image for image in images.paths if image not in pairs.texts]
     return pairs
+
+
+class _Folders(NamedTuple):
+    """The folder of images that a folder of texts is of, and the other way round."""
+
+    images: Mapping[str, str]
+    texts: Mapping[str, str]
+
+    def are_of_others(self, texts: str, images: str) -> bool:
+        """Whether either folder is of another one: a text whose image is missing is not that of an
+        image of the same name there."""
+        return self.images.get(texts, images) != images and self.texts.get(images, texts) != texts
+
+
+def _folders_of_each_other(stems: Sequence[str], images: _Images) -> _Folders:
+    """Which folders of texts and of images are of each other: called alike, and most files of each
+    have one of the same name in the other.
+
+    Args:
+        stems: the paths of the texts without their endings.
+        images: of the folder.
+    """
+    shared: Counter[tuple[str, str]] = Counter()
+    for stem in stems:
+        place, _, name = stem.rpartition("/")
+        for image in {image.rpartition("/")[0] for image in images.elsewhere.get(name, [])}:
+            if place == image or shared_parts(place, image):
+                shared[place, image] += 1
+    of_texts = Counter(stem.rpartition("/")[0] for stem in stems)
+    of_images = Counter(image.rpartition("/")[0] for image in images.paths)
+    found = [
+        (texts, place)
+        for (texts, place), number in shared.items()
+        if 2 * number > max(of_texts[texts], of_images[place])
+    ]
+    return _Folders(
+        images={texts: place for texts, place in found},
+        texts={place: texts for texts, place in found},
+    )
 
 
 def _exported(stem: str, images: _Images) -> Sequence[str]:

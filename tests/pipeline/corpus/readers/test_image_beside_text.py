@@ -481,3 +481,26 @@ def test_other_files_of_the_images_names(raw, folder):
     said = refusal(read_all, "auto", raw)
     assert f"texts that several images could have ({len(NAMES)}): texts/" in said
     assert len(read_all("image_beside_text", raw, images=folder.split("/")[0]).images) == len(NAMES)
+
+
+@pytest.mark.parametrize("texts", ["text/", "images/", ""])
+@pytest.mark.parametrize("ending", ["txt", "json"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_text_whose_image_is_missing_is_of_no_other(tmp_path, texts, ending, is_there):
+    """Neither where the other image of that name has a text of its own, nor where it has none."""
+    places = [(place, number) for place in ("cats", "dogs") for number in range(1, 6)]
+    save_images(tmp_path, *[f"images/{place}/{number}.jpg" for place, number in places])
+    for place, number in places:
+        file = tmp_path / f"{texts}{place}/{number}.{ending}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = f"One of {place} {number}."
+        file.write_text(json.dumps({"caption": text}) if ending == "json" else text)
+    (tmp_path / "images/cats/5.jpg").unlink()
+    if not is_there:
+        (tmp_path / f"{texts}dogs/5.{ending}").unlink()
+    told = read_all("auto", tmp_path).captions.set_index("image_id")["text"].to_dict()
+    described = {
+        image: f"One of {' '.join(image.removesuffix('.jpg').split('/')[-2:])}." for image in told
+    }
+    assert told == described
+    assert len(told) == (9 if is_there else 8)
