@@ -19,7 +19,7 @@ from pipeline.corpus.dataset.annotations import (
     one_split_each,
     read_annotations,
 )
-from pipeline.corpus.dataset.cells import SPLIT_COLUMNS
+from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, passed_over
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
@@ -138,9 +138,19 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         options,
         splits=named,
         captions=pd.DataFrame({"caption_id": ids, "image_id": described, "text": texts}),
-        remarks=(*others, *renumbered),
+        remarks=(*passed_over(_unread(folder, found.files)), *others, *renumbered),
         files=found.files,
     )
+
+
+def _unread(folder: Folder, files: Sequence[str]) -> list[str]:
+    """The fields of captions that are not read, such as VizWiz's `is_rejected`."""
+    records = [
+        first_records(folder, file).get("annotations")
+        or record_under(folder.root / file, "annotations")
+        for file in files
+    ]
+    return [name for own in records for name in own if name not in _Caption.__annotations__]
 
 
 def _images_of(files: Mapping[str, _File]) -> list[tuple[str, str | None]]:

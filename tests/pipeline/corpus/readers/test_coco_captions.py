@@ -254,3 +254,14 @@ def test_images_may_say_their_splits(tmp_path, capsys):
         image["split"] = image["split"].replace("test", "tset")
     (raw / "mine_train.json").write_text(json.dumps(value))
     assert "like (2): 'tset', 'qual_dev'" in refusal(read_all, "auto", raw)
+
+
+def test_fields_of_captions_that_are_not_read_are_named(raw, capsys):
+    """VizWiz's workers have marked captions that should not count."""
+    value = content(VAL)
+    for caption in value["annotations"]:
+        caption |= {"is_rejected": True, "text_detected": False}
+    write(raw, "val2017", value)
+    read_all("coco_captions", raw)
+    said = capsys.readouterr().err
+    assert "not read beside image and caption: is_rejected, text_detected" in said
