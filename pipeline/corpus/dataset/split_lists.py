@@ -39,7 +39,7 @@ from pipeline.corpus.dataset.split_names import (
     without_zeros,
 )
 from pipeline.corpus.dataset.split_unread import unread_folders, unread_splits
-from pipeline.corpus.dataset.split_values import is_of_image
+from pipeline.corpus.dataset.split_values import DATA_ENDINGS, is_of_image
 from pipeline.corpus.dataset.splits import (
     SPLIT_WORDS_OF,
     check_other_splits,
@@ -58,6 +58,8 @@ _RECORDS = re.compile(r".*\.(json|jsonl|jsonlines|ndjson)", re.IGNORECASE)
 _FOR_ALL = re.compile(
     rf"{FOR_ALL.pattern}\.(json|jsonl|jsonlines|ndjson|ya?ml|txt|lst|list)", re.IGNORECASE
 )
+
+_OF_OTHERS = (".md", *DATA_ENDINGS)  # of files that may be lists, and anything else
 
 
 class SplitLists(NamedTuple):
@@ -192,22 +194,33 @@ def _found_in(folder: Folder, files: Sequence[str], known: Known) -> SplitLists 
     only ones."""
     beside = files[0].rpartition("/")[0] if files else ""
     places = sorted(_texts_in(folder), key=lambda place: (place != beside, depth(place), place))
-    found = []
+    near = ("", beside)
+    found: dict[str, SplitLists] = {}
     for place in places:
         lists = _find_lists(folder, place, known, files) or _find_table(folder, place, known)
-        if lists is not None:
-            if place in ("", beside):
-                return lists
-            found.append(lists)
-        else:
+        if lists is None:
             _check_no_part(folder, place, known, files)
-    if len(found) > 1:
-        shown = listing(lists.files[0].relative_to(folder.root) for lists in found)
+        elif place in near and all(map(_is_nothing_else, lists.files)):
+            return lists
+        else:
+            found[place] = lists
+    only = {place: own for place, own in found.items() if all(map(_is_nothing_else, own.files))}
+    found = only or found
+    if len(found) > 1 and next(iter(found)) not in near:
+        shown = listing(lists.files[0].relative_to(folder.root) for lists in found.values())
         raise WorkbenchError(
             f"{folder.root}: several folders have lists of splits: {shown}",
             "name one of these folders by corpus.split_files in params.yaml",
         )
-    return next(iter(found), None)
+    return next(iter(found.values()), None)
+
+
+def _is_nothing_else(path: Path) -> bool:
+    """Whether a list is no more than that, and comes before others: JSON with a list under a key,
+    or with records on lines, may be there for other things, such as boxes, as may a page."""
+    if split_of_list(path.name) is None or not path.name.lower().endswith(_OF_OTHERS):
+        return True
+    return beginning_of(path).lstrip().startswith("[")
 
 
 def _other_lists(
@@ -283,7 +296,7 @@ def _find_lists(
         own = [path for path in called if split_of_list(path.name) == split]
         paths = [path for path in own if lists_images(path, known)]
         if len(paths) > 1:
-            paths = _plain(paths, split)
+            paths = _plain([*filter(_is_nothing_else, paths)] or paths, split)
         if len(paths) > 1 and len({frozenset(images_in_list(path, known)) for path in paths}) > 1:
             raise WorkbenchError(
                 f"{folder.root / place}: several lists of {split} images: "
@@ -366,7 +379,8 @@ def named_split_lists(
     lists: dict[str, Path] = {}
     for split in SPLITS:
         own = [path for path in _called_lists(folder, "") if split_of_list(path.name) == split]
-        own = _plain(own, split)
+        if len(own) > 1:
+            own = _plain([*filter(_is_nothing_else, own)] or own, split)
         if len(own) == 1:
             lists[split] = own[0]
         elif own or split in required:

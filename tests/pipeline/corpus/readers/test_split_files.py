@@ -112,6 +112,31 @@ def test_forms_of_files_for_all_splits_that_are_read(raw, name, capsys):
     assert "have no captions" not in said
 
 
+BOXES = {
+    f"instances_{split}.json": READ["instances_{}.json"](names[:1])
+    for split, names in SPLITS.items()
+}
+
+
+@pytest.mark.parametrize("place", ["", "lists"])
+@pytest.mark.parametrize("boxes_in", ["", "lists", "boxes"])
+def test_lists_come_before_data_with_a_list_in_it(raw, place, boxes_in, capsys):
+    """Boxes have fewer images than their split."""
+    for folder in {place, boxes_in}:
+        (raw / folder).mkdir(exist_ok=True)
+    for name, text in BOXES.items():
+        (raw / boxes_in / name).write_text(text)
+    for split, names in SPLITS.items():
+        (raw / place / f"{split}_images.txt").write_text(lines(names))
+        (raw / place / f"{split}.yaml").write_text(f"rate: 0.1\nshown: {names[0]}\n")
+    assert splits_of(raw) == DIVIDED
+    assert "splits: of the lists train_images.txt, val_images.txt" in capsys.readouterr().err
+    if "lists" in (place, boxes_in):
+        for name in BOXES:
+            (raw / boxes_in / name).unlink()
+        assert splits_of(raw, split_files=place or None) == DIVIDED
+
+
 NUMBERS = {name: place % 3 for place, name in enumerate(NAMES)}
 OTHER_FOLD = {"train": NAMES[3:], "val": NAMES[2:3], "test": NAMES[:2]}
 
