@@ -128,7 +128,8 @@ def mentions_images(path: Path, known: Known) -> bool:
     Returns:
         Whether there is one.
     """
-    parts = [part.strip("- \t") for part in _BETWEEN.split(beginning_of(path))]
+    text = beginning_of(path)
+    parts = [part.strip("- \t") for part in (*_BETWEEN.split(text), *text.splitlines())]
     return any(word in known for part in parts for word in (part, *part.split()) if word)
 
 

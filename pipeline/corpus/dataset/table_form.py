@@ -441,18 +441,21 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str, there: Set[str]
         for place in texts
         if sum(" " in cell for cell in filled[place]) * 2 > len(filled[place])
     ]
-    # a name, a date or a class of two words beside sentences is none
-    words = {place: _mean_words(filled[place]) for place in several}
-    captions = [place for place in several if 2 * words[place] >= max(words.values())]
+    longest = max((_mean_words(filled[place]) for place in several), default=0.0)
+    captions = [
+        place
+        for place in several
+        if 2 * _mean_words(filled[place]) >= longest or not _are_values(filled[place])
+    ]
     if not captions and not all(map(_is_image, columns[image])):
         return None  # of names without endings the rest may be anything, such as codes
-    longest = max(texts, key=lambda place: sum(map(len, columns[place])))
+    largest = max(texts, key=lambda place: sum(map(len, columns[place])))
     names = (f"column {place + 1}" for place in range(width))
     return Form(
         separator=separator,
         width=width,
         image=image,
-        captions=tuple(captions or [longest]),
+        captions=tuple(captions or [largest]),
         split=next(iter(splits), None),
         number=next((place for place in numbers if place > image), None),
         has_header=False,
@@ -488,6 +491,14 @@ def _place_of_images(columns: Sequence[Sequence[str]], there: Set[str]) -> int |
 
 def _is_address(cell: str) -> bool:
     return cell.startswith(("http://", "https://"))
+
+
+def _are_values(cells: Sequence[str]) -> bool:
+    """Whether texts of some words are none that describe: each has a digit, as dates and sizes
+    have, or words with capitals alone, as names of people; or several rows have the same."""
+    have_digits = all(any(map(str.isdigit, cell)) for cell in cells)
+    are_names = all(word[0].isupper() for cell in cells for word in cell.split())
+    return have_digits or are_names or 2 * len(set(cells)) <= len(cells)
 
 
 def _mean_words(cells: Sequence[str]) -> float:

@@ -626,3 +626,15 @@ def test_lists_of_images_with_labels(tmp_path, name, label):
     assert splits.tolist() == ["train"] * 6 + ["val"] * 3 + ["test"] * 3
     assert splits["10.jpg"] == "test"
     assert corpus.captions["text"].str.startswith("A dog is number").all()
+
+
+def test_names_with_commas_and_blanks_in_sections(tmp_path):
+    save_images(tmp_path, *[f"a,b {n}.jpg" for n in range(6)])
+    rows = "".join(f'"a,b {n}.jpg",A dog.\n' for n in range(6))
+    (tmp_path / "captions.csv").write_text("image,caption\n" + rows)
+    names = [f"a,b {n}" for n in range(6)]
+    lists = ["[train]", *names[2:], "[val]", names[0], "[test]", names[1]]
+    (tmp_path / "splits.txt").write_text("\n".join(lists) + "\n")
+    splits = read_all("auto", tmp_path).images.set_index("image_id")["split"]
+    assert splits["a,b 0.jpg"] == "val"
+    assert splits["a,b 1.jpg"] == "test"
