@@ -92,12 +92,18 @@ def decode_text(data: bytes) -> str:
 def _encoding(data: bytes) -> str:
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16"
-    first, second = data[:UTF16_SIGNS:2], data[1:UTF16_SIGNS:2]
-    if first and second and not any(second) and all(first):
-        return "utf-16-le"
-    if first and second and not any(first) and all(second):
-        return "utf-16-be"
+    even = data[:UTF16_SIGNS:2]
+    odd = data[1:UTF16_SIGNS:2]
+    if len(data) >= UTF16_SIGNS:
+        if _is_ascii(even) and not any(odd):
+            return "utf-16-le"
+        if _is_ascii(odd) and not any(even):
+            return "utf-16-be"
     return "utf-8-sig"
+
+
+def _is_ascii(data: bytes) -> bool:
+    return data.isascii() and all(data)
 
 
 def decode_beginning(data: bytes) -> str | None:
