@@ -159,7 +159,8 @@ def _described_by(line: str) -> str:
     match = _IMAGE_AND_TEXT.fullmatch(line.rstrip("\n"))
     if match is None or split_named(match["text"]):  # of an image and its split
         return ""
-    return "" if _IMAGE.fullmatch(match["text"].strip()) else match["text"]
+    are_images = all(map(_IMAGE.fullmatch, match["text"].split()))
+    return "" if are_images else match["text"]
 
 
 def _are_classes(texts: Sequence[str]) -> bool:
