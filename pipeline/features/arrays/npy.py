@@ -16,6 +16,7 @@ from pipeline.runtime.errors import WorkbenchError, damage_named
 from pipeline.runtime.first_bytes import explain
 
 Handle = AbstractContextManager[IO[bytes]]
+MOST_IN_MEMORY = 1 << 31  # bytes of an array in an archive whose values stand column by column
 
 
 class Header(NamedTuple):
@@ -117,12 +118,25 @@ def _array(
     if not header.is_fortran:
         rows = partial(_rows, handle_of, header, place)
         return Array(place, header.shape, header.dtype, rows)
-    if path is None:
+    if path is not None:
+        return Array(place, header.shape, header.dtype, partial(_fortran_rows, path))
+    if math.prod(header.shape) * header.dtype.itemsize > MOST_IN_MEMORY:
         raise WorkbenchError(
-            f"{place}: in Fortran order, which cannot be read row by row",
+            f"{place}: shape {header.shape} in Fortran order, too large to turn in memory",
             "save numpy.ascontiguousarray of it",
         )
-    return Array(place, header.shape, header.dtype, partial(_fortran_rows, path))
+    rows = partial(_fortran_rows_of_member, handle_of, header, place)
+    return Array(place, header.shape, header.dtype, rows)
+
+
+def _fortran_rows_of_member(
+    handle_of: Callable[[], Handle], header: Header, place: str, rows: int
+) -> Iterator[Block]:
+    """The rows of an array in an archive, column by column, which is turned in memory."""
+    turned = Header(header.shape[::-1], False, header.dtype, header.offset)
+    blocks = list(_rows(handle_of, turned, place, rows))
+    values = np.concatenate(blocks).T
+    return (values[start : start + rows] for start in range(0, len(values), rows))
 
 
 def _fortran_rows(path: Path, rows: int) -> Iterator[Block]:

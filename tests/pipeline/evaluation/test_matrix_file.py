@@ -83,11 +83,17 @@ def test_types_become_float32(tmp_path, kind):
     np.testing.assert_array_equal(found, values.astype(np.float32))
 
 
-def test_fortran_order_is_read_as_numpy_reads_it(tmp_path):
-    path = put(tmp_path / "my.npy", np.asfortranarray(VALUES))
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+@pytest.mark.parametrize("block", [1, 24, 1 << 20])
+def test_fortran_order_is_read_as_numpy_reads_it(tmp_path, monkeypatch, ending, block):
+    monkeypatch.setattr(file, "BLOCK_BYTES", block)
+    path = put(tmp_path / f"my.{ending}", np.asfortranarray(VALUES))
     np.testing.assert_array_equal(whole(open_matrix(path, ())), VALUES)
-    with pytest.raises(WorkbenchError, match="in Fortran order, which cannot be read row by row"):
-        open_matrix(put(tmp_path / "my.npz", np.asfortranarray(VALUES)), ())
+
+
+def test_an_archive_in_fortran_order_is_turned_within_bounds(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.features.arrays.npy.MOST_IN_MEMORY", 80)
+    refused(put(tmp_path / "my.npz", np.asfortranarray(VALUES)), "too large to turn in memory")
 
 
 @pytest.mark.parametrize("ending", ["npy", "npz"])
