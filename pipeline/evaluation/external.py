@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import captions_digest, images_digest, in_split
+from pipeline.evaluation.lists_beside import Order, refuse_lists_beside
 from pipeline.evaluation.matrix_file import MatrixFile, open_matrix, places
 from pipeline.evaluation.row_ids import Side, captions_per_image
 from pipeline.evaluation.score_file import SplitScores, write_scores
@@ -30,6 +31,7 @@ OF_SCORES: tuple[str, ...] = ("image_ids", "caption_ids")
 OF_VECTORS: tuple[str, ...] = ("ids",)
 IDS = dict.fromkeys(("scores", "val_scores"), OF_SCORES)
 IDS |= dict.fromkeys(("images", "captions"), OF_VECTORS)
+NEEDED = dict.fromkeys(IDS, "test") | {"val_scores": "val"}  # split that must be there
 KINDS = {"images": clip_retrieval.IMAGES, "captions": clip_retrieval.CAPTIONS}
 Similarity = Literal["cosine", "dot"]
 TILE = 1024  # images, and captions, whose products are taken at once
@@ -66,7 +68,10 @@ def write_external(
     Raises:
         WorkbenchError: files that cannot be read, or do not fit the corpus or each other.
     """
-    opened = {key: open_matrix(path, IDS[key], KINDS.get(key, "")) for key, path in files.items()}
+    opened = {}
+    for key, path in files.items():
+        repeated = () if key == "captions" else _counts(corpus.images, NEEDED[key])
+        opened[key] = open_matrix(path, IDS[key], KINDS.get(key, ""), repeated)
     if "scores" in opened:
         splits = _of_scores(opened, corpus, output.parent)
     else:
@@ -115,6 +120,7 @@ def _matrices(
     matrix: MatrixFile, corpus: Pairs, needed: str, folder: Path
 ) -> dict[str, np.ndarray]:
     """The scores of each split in the order of the corpus, from a matrix of either orientation."""
+    _refuse_lists_of_scores(matrix, corpus, needed)
     images, captions = (
         _side(matrix, corpus, key, matrix.ids.get(f"{key}s"), needed)
         for key in ("image_id", "caption_id")
@@ -142,6 +148,36 @@ def _matrices(
     return by_split
 
 
+def _counts(table: pd.DataFrame, needed: str) -> set[int]:
+    """Numbers of rows that a file without ids may be about."""
+    return {len(in_split(table, needed)), len(table)} - {0}
+
+
+def _refuse_lists_of_scores(matrix: MatrixFile, corpus: Pairs, needed: str) -> None:
+    lacking = [name for name in OF_SCORES if name not in matrix.ids]
+    refuse_lists_beside(
+        matrix.path,
+        lacking,
+        images=matrix.shape if "image_ids" in lacking else (),
+        captions=matrix.shape if "caption_ids" in lacking else (),
+        order=Order(corpus.images, corpus.captions, needed),
+    )
+
+
+def _refuse_lists_of_vectors(matrix: MatrixFile, corpus: Pairs, key: str) -> None:
+    if matrix.parts is not None or "ids" in matrix.ids:
+        return
+    rows = matrix.shape[0]
+    fewer = {count for count in _counts(corpus.images, "test") if rows % count == 0}
+    refuse_lists_beside(
+        matrix.path,
+        OF_VECTORS,
+        images={rows, *fewer} if key == "image_id" else {rows},
+        captions={rows} if key == "caption_id" else (),
+        order=Order(corpus.images, corpus.captions, "test"),
+    )
+
+
 def _is_turned(
     matrix: MatrixFile, images: Side, captions: Side, same: Mapping[bool, Callable[[], Flags]]
 ) -> bool:
@@ -154,6 +190,11 @@ def _is_turned(
             return is_turned
     for is_turned, (count, others) in shapes.items():
         if count in images.plain and others in captions.plain:
+            if count == others:
+                say(
+                    f"{matrix.path}: {count:,} images by as many captions: the shape does not say "
+                    "which are the rows; taken as images. Transpose it if they are captions"
+                )
             return is_turned
     counts = (
         " or ".join(f"{count:,}" for count in sorted(side.plain)) for side in (images, captions)
@@ -211,6 +252,7 @@ def _embeddings(
     matrix: MatrixFile, corpus: Pairs, key: str, is_unit: bool, folder: Path
 ) -> dict[str, np.ndarray]:
     """(n, K) float32 of each split in the order of the corpus, of length 1 if wanted."""
+    _refuse_lists_of_vectors(matrix, corpus, key)
     side = _side(matrix, corpus, key, _vector_ids(matrix, corpus, key), "test")
     rows = side.rows(matrix.shape[0], partial(equal_to_previous, matrix.values))
     at = places(side.table, key, rows, "test", side.where)

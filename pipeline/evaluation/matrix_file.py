@@ -1,6 +1,7 @@
 """Matrices that other programs wrote, scores or embeddings, read some rows at a time, and where
 their rows belong in the splits of the corpus."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -55,13 +56,16 @@ class MatrixFile:
             start += len(values)
 
 
-def open_matrix(path: Path, names: Sequence[str], kind: str = "") -> MatrixFile:
+def open_matrix(
+    path: Path, names: Sequence[str], kind: str = "", images: Collection[int] = ()
+) -> MatrixFile:
     """Open the one matrix of a file, or the parts of clip-retrieval.
 
     Args:
         path: a file, or a folder of clip-retrieval.
         names: of lists of ids that may be in or beside the file.
         kind: img_emb or text_emb of clip-retrieval; empty for scores, which it does not write.
+        images: how many images the rows may show, each several times.
 
     Returns:
         The matrix, whose values are not read yet.
@@ -85,32 +89,42 @@ def open_matrix(path: Path, names: Sequence[str], kind: str = "") -> MatrixFile:
     _check(values)
     lists = {name: read_ids(file, name, name) for name in names}
     found = {name: ids.names for name, ids in lists.items() if ids}
-    return MatrixFile(path, values, found | _ids_of_other_names(file, values, names, found))
+    if len(found) < len(names) and list(file.names) != [""]:
+        found |= _ids_of_other_names(file, values, names, images)
+    return MatrixFile(path, values, found)
 
 
 def _ids_of_other_names(
-    file: ArrayFile, values: Array, names: Sequence[str], found: Collection[str]
+    file: ArrayFile, values: Array, names: Sequence[str], images: Collection[int]
 ) -> dict[str, list[str]]:
     """Ids of embeddings in the only list of a file that can be theirs, whatever its name.
 
     Without ids rows are taken in the order of the corpus, so a list that nobody has named must not
-    be passed over.
+    be passed over. Texts, and what is called ids, come before other numbers.
 
     Raises:
         WorkbenchError: several such lists, or one of a matrix of scores, whose side nobody knows.
     """
-    if len(found) == len(names) or list(file.names) == [""]:
-        return {}
-    lengths = values.shape[: len(names)]
-    others = [
-        name
-        for name in file.names
-        if name not in names and _may_be_ids(name, file.array(name), lengths)
+    # embeddings in a .mat may have a column for each
+    sides = values.shape if file.path.suffix == ".mat" else values.shape[: len(names)]
+    lengths = {*sides, *(count for count in images for side in sides if side % count == 0)}
+    arrays = {name: file.array(name) for name in file.names if name not in names}
+    lists = {
+        name: array
+        for name, array in arrays.items()
+        if _length(array) in lengths and array.place != values.place
+    }
+    called = [name for name, array in lists.items() if _is_called_ids(name, array)]
+    numbers = [
+        name for name, array in lists.items() if name not in called and _number_ids(array, images)
     ]
+    others = (called or numbers) if len(names) == 1 else [*called, *numbers]
     if not others:
         return {}
-    if len(names) == 1 and len(others) == 1:
-        say(f"{file.path}: ids are read from {others[0]}")
+    only = lists[others[0]]
+    if len(names) == 1 and len(others) == 1 and only.dtype.kind in "USOiu" and only.shape[1:] == ():
+        way_out = "" if called else "; leave it out if the order is that of the corpus"
+        say(f"{file.path}: ids are read from {others[0]}{way_out}")
         ids = read_ids(file, others[0])
         return {names[0]: ids.names} if ids else {}
     raise WorkbenchError(
@@ -120,10 +134,31 @@ def _ids_of_other_names(
     )
 
 
-def _may_be_ids(name: str, array: Array, lengths: Sequence[int]) -> bool:
-    """Whether an array is a text, or a number that is called an id, for each row or column."""
+def _length(array: Array) -> int | None:
+    """How many values an array has that is a list, also as one row or column; None for others."""
+    longer = [size for size in array.shape if size != 1]
+    return None if len(longer) > 1 or not array.shape else math.prod(longer)
+
+
+def _is_called_ids(name: str, array: Array) -> bool:
+    """Whether a list is texts, or numbers that are called ids."""
     kinds = "USOiu" if _CALLED_IDS.search(name) else "USO"
-    return len(array.shape) == 1 and array.shape[0] in lengths and array.dtype.kind in kinds
+    return len(array.shape) == 1 and array.dtype.kind in kinds
+
+
+def _number_ids(array: Array, images: Collection[int]) -> bool:
+    """Whether a list of numbers may say which row is which: whole numbers, all different or as many
+    as there are images, that do not just count the rows."""
+    if array.dtype.kind not in "iuf":
+        return False
+    values = np.concatenate(list(array.blocks())).ravel()
+    if array.dtype.kind == "f" and not (np.isfinite(values) & (np.floor(values) == values)).all():
+        return False
+    first = values[0]
+    if first in (0, 1) and np.array_equal(values, np.arange(first, first + len(values))):
+        return False
+    different = len(np.unique(values))
+    return different == len(values) or different in images
 
 
 def _check(values: Array) -> None:
@@ -138,6 +173,9 @@ def _check(values: Array) -> None:
 def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
     arrays = {name: file.array(name) for name in file.names if name not in ids}
     matrices = [array for array in arrays.values() if len(array.shape) == 2]
+    # MATLAB has no single numbers and no lists: they are matrices of one row or column
+    wide = [array for array in matrices if min(array.shape) > 1]
+    matrices = wide or matrices
     if len(matrices) > 1 and USUAL in arrays:
         return arrays[USUAL]
     if len(matrices) != 1:

@@ -101,6 +101,10 @@ class Side:
         self._refuse_half(count, same)
         part = in_split(self.table, self.needed)
         if count == len(part):
+            say(
+                f"{self.where}: no ids; the {count:,} rows are those of the {self.needed} split in "
+                "order"
+            )
             return RowIds.of_all(part[self.key].tolist())
         if count == len(self.table):
             say(f"{self.where}: no ids; the {count:,} rows are those of the whole corpus in order")

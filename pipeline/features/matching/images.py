@@ -160,6 +160,12 @@ class ImageMatcher:
             say(f"{where}: ids are {best.rule}; {best.found:,} of {total:,} images found")
         return [self._described(name, rows) for name, rows in zip(names, best.rows, strict=True)]
 
+    def meant(self, names: Sequence[str]) -> list[str | None]:
+        """The image_id that each of N ids means, without a line about it; None for no image or
+        several."""
+        rows_of_names = self._best_reading(names).rows
+        return [self.image_ids[rows[0]] if len(rows) == 1 else None for rows in rows_of_names]
+
     def has_any(self, names: Sequence[str]) -> bool:
         """Whether any of the ids is an image's."""
         return self._best_reading(names).found > 0

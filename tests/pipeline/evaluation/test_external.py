@@ -56,11 +56,15 @@ def test_a_matrix_of_the_validation_split_of_its_own(tmp_path):
         written(tmp_path, scores="my.npy", val_scores="val.npy")
 
 
-def test_equal_numbers_are_images_by_captions(tmp_path):
+def test_equal_numbers_are_images_by_captions(tmp_path, capsys):
     corpus = a_corpus({"test": 4}, per_image=1)
     np.save(tmp_path / "my.npy", WHOLE[:4, :4])
     found = written(tmp_path, corpus, scores="my.npy")
     np.testing.assert_array_equal(found["test"].scores, WHOLE[:4, :4])
+    assert (
+        "my.npy: 4 images by as many captions: the shape does not say which are the rows; taken as "
+        "images. Transpose it if they are captions"
+    ) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("tile", [1, 3, 1024])
