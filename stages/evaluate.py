@@ -190,6 +190,7 @@ def metrics_content(
         content["begins_as"] = source["begins_as"]
     if source.get("source") == "external":
         content["external"] = True
+        content["tied"] = rounded(source.get("tied", 0.0))
     certificate = certify(split.image_ids, len(split.caption_ids), evaluation.protocol)
     content[SPLIT] = certificate.text
     return content

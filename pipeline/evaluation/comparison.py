@@ -30,7 +30,7 @@ from pipeline.runtime.text import read_json
 
 NAIVE = "naive"
 # of a metrics file no criteria; the first ones are fields of Result
-OPTIONAL = ("shortlist", "test_images", "extended", "external", "rerank", "begins_as")
+OPTIONAL = ("shortlist", "test_images", "extended", "external", "tied", "rerank", "begins_as")
 ABOUT = (*OPTIONAL, "protocol", "features", "split")
 # Only the page shows these, so that the table fits a terminal; a metric of your own is shown.
 HIDDEN = ("medr", "meanr", "mapr")
@@ -47,6 +47,11 @@ TIE = " ="  # behind the difference of a row that cannot be told from the first
 DISTANCES = (
     "Are these distances? Larger scores must be better: change the sign of distances. Equal scores "
     "count against a model."
+)
+MOSTLY = 50  # percent of the queries whose ties are the reason for a rank
+TIED = (
+    "its true items score as high as others, which counts against a model; the sign of the scores "
+    "is not the reason. Save scores that differ, such as logits in the place of probabilities."
 )
 
 
@@ -108,6 +113,7 @@ class Result:
         test_images: of which the evaluated images are the first, None where they are all.
         extended: what the metrics file has of extended positives, None without.
         external: whether another program made the scores.
+        tied: of such scores: percent of the queries whose best true item is tied with others.
         rerank: of two models one after the other: first, second, top, and by direction the
             percentage of all pairs that the second scores; None for others.
         begins_as: the model that it was before its first step; None for one that began at random.
@@ -121,6 +127,7 @@ class Result:
     test_images: int | None = None
     extended: dict[str, Any] | None = None
     external: bool = False
+    tied: float = 0.0
     rerank: dict[str, Any] | None = None
     begins_as: str | None = None
 
@@ -297,10 +304,14 @@ def notes(results: Sequence[Result]) -> list[str]:
                 lost.append(row.label)
     if lost:
         lines.append(f"Cannot be told from chance: {', '.join(lost)}.")
+    tied = {result.name: result.tied for result in results if result.tied >= MOSTLY}
     if worse:
-        question = f" {DISTANCES}" if any(row.model in external for row in worse) else ""
+        is_question = any(row.model in external and row.model not in tied for row in worse)
+        question = f" {DISTANCES}" if is_question else ""
         names = ", ".join(row.label for row in worse)
         lines.append(f"Worse than chance: {names}.{question}")
+        for name in dict.fromkeys(row.model for row in worse if row.model in tied):
+            lines.append(f"{name}: in {shown(tied[name])} % of the queries {TIED}")
     return lines
 
 

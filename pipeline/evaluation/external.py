@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import captions_digest, images_digest, in_split
+from pipeline.evaluation.digits import check_digits, tied_percentage
 from pipeline.evaluation.lists_beside import Order, refuse_lists_beside
 from pipeline.evaluation.matrix_file import MatrixFile, open_matrix, places
 from pipeline.evaluation.row_ids import Side, captions_per_image
@@ -26,6 +27,7 @@ from pipeline.runtime.process import say
 
 SOURCE = "source"  # an attribute of score files
 EXTERNAL = "external"  # its value where no model of ours wrote the file
+TIED = "tied"  # an attribute of such files: percent of the queries of the test split, see digits
 # Lists of ids that may lie beside a file: of embeddings one, of a matrix of scores two.
 OF_SCORES: tuple[str, ...] = ("image_ids", "caption_ids")
 OF_VECTORS: tuple[str, ...] = ("ids",)
@@ -84,6 +86,7 @@ def write_external(
         "captions_sha256": captions_digest(corpus.captions),
         "files_sha256": ", ".join(f"{key} {digest}" for key, digest in digests.items()),
     }
+    described[TIED] = tied_percentage(splits["test"])
     if "images" in opened:
         described["similarity"] = similarity
     write_scores(output, splits, described)
@@ -145,6 +148,7 @@ def _matrices(
             target = scores.T if is_turned else scores
             chosen = block[np.ix_(down >= 0, across >= 0)]
             target[np.ix_(down[down >= 0], across[across >= 0])] = chosen
+    check_digits(matrix.values)
     return by_split
 
 

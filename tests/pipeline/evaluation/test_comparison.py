@@ -162,6 +162,19 @@ def test_rows_below_chance_are_named_and_distances_asked_for(tmp_path):
     assert line.startswith("Worse than chance: own, distances. Are these distances? Larger scores")
 
 
+def test_ties_are_not_taken_for_distances(tmp_path):
+    models = [put_model(tmp_path, "flat", -2.5, external=True, tied=97.5)]
+    models.append(put_model(tmp_path, "good", 2.5))
+    said = described(read(*models), "s")
+    at = said.index("Worse than chance: flat.")
+    assert said[at + 1].startswith(
+        "flat: in 97.5 % of the queries its true items score as high as others, which counts"
+    )
+    models.append(put_model(tmp_path, "distances", -2.5, external=True, tied=3.0))
+    said = described(read(*models), "s")
+    assert any(line.startswith("Worse than chance: flat, distances. Are these") for line in said)
+
+
 def test_one_of_a_thing_is_singular():
     assert [counted(n, "image") for n in (0, 1, 2000)] == ["0 images", "1 image", "2,000 images"]
     assert [counted(n, "query", "queries") for n in (1, 2)] == ["1 query", "2 queries"]

@@ -7,8 +7,9 @@ import pytest
 from commands import refusal
 from external_cases import a_corpus, written
 
-from pipeline.evaluation import external
+from pipeline.evaluation import digits, external
 from pipeline.evaluation.external import write_external
+from pipeline.features.groups import GroupFile
 from pipeline.runtime.errors import WorkbenchError
 
 RANDOM = np.random.default_rng(7)
@@ -146,6 +147,55 @@ def test_scores_that_are_all_equal_are_said(tmp_path, capsys):
     assert "are equal, which counts against them" not in capsys.readouterr().err
     compared(tmp_path, np.zeros_like(PICTURES), similarity="dot")
     assert "all scores of the test split are equal" in capsys.readouterr().err
+
+
+LOGITS = 18 + 5 * WHOLE.astype(np.float64)
+EACH = np.arange(288).reshape(12, 24)
+
+
+@pytest.mark.parametrize(
+    ("values", "mended"),
+    [
+        (1 / (1 + np.exp(-LOGITS)), LOGITS),
+        (LOGITS + 1e9, LOGITS + 1e9 - (LOGITS + 1e9).mean()),
+        ((1 << 40) + EACH, EACH - EACH.mean()),
+    ],
+)
+@pytest.mark.parametrize("block", [1, 400, 1 << 20])
+def test_digits_that_float32_does_not_hold(tmp_path, monkeypatch, values, mended, block):
+    monkeypatch.setattr("pipeline.features.arrays.file.BLOCK_BYTES", block)
+    np.save(tmp_path / "my.npy", values)
+    said = refusal(written, tmp_path, scores="my.npy")
+    assert "the best two scores become equal in 12 of 12 rows and 24 of 24 columns, and" in said
+    assert "the logits that they were made of, of others scores - scores.mean()" in said
+    np.save(tmp_path / "my.npy", mended)
+    found = written(tmp_path, scores="my.npy")
+    np.testing.assert_allclose(found["test"].scores, mended[TEST], rtol=1e-5, atol=1e-5)
+
+
+def test_a_few_digits_that_are_lost_are_said(tmp_path, capsys):
+    corpus = a_corpus({"test": 150}, per_image=2)
+    values = RANDOM.permutation(150 * 300).reshape(150, 300).astype(np.float64)
+    values[3, 7] = values.max() + 1
+    values[3, 9] = values[3, 7] + 1e-9
+    np.save(tmp_path / "my.npy", values)
+    written(tmp_path, corpus, scores="my.npy")
+    said = capsys.readouterr().err
+    assert "the best two scores become equal in 1 of 150 rows and 0 of 300 columns" in said
+    np.save(tmp_path / "my.npy", values.astype(np.float32))
+    written(tmp_path, corpus, scores="my.npy")
+    assert "become equal" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lines", [1, 1024])
+def test_tied_queries_are_counted_in_both_directions(tmp_path, monkeypatch, lines):
+    monkeypatch.setattr(digits, "LINES", lines)
+    scores = WHOLE[TEST].copy()
+    scores[0] = 1.0  # image 0 and, unless another image is better, its two captions
+    scores[1:, :2] = [-1.0, 1.0]
+    np.save(tmp_path / "my.npy", scores)
+    written(tmp_path, scores="my.npy")
+    assert GroupFile(tmp_path / "out.h5").attributes["tied"] == pytest.approx(100 * 2 / 12)
 
 
 def test_memory_does_not_grow_with_the_matrix(tmp_path):
