@@ -13,12 +13,15 @@ import numpy as np
 from pipeline.features.arrays.file import Array
 from pipeline.features.arrays.per_image import ImageArrays
 from pipeline.features.regions.file import ImageRegions
-from pipeline.features.regions.source import ImportCorpus, check_sizes, checked_regions
+from pipeline.features.regions.source import (
+    ImportCorpus,
+    are_shares,
+    check_sizes,
+    checked_regions,
+    largest_corner,
+)
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.runtime.process import say
-
-SHARES = 1.0 + 1e-4  # boxes up to this are shares of the image; the rest is rounding
 
 
 class PerImageRegions:
@@ -45,9 +48,8 @@ class PerImageRegions:
             self._check(image, first)
         self.width = first.features.shape[1]
         where = files[0] if len(files) == 1 else files[0].parent
-        self.has_shares = self.has_boxes and self._are_shares()
-        if self.has_shares:
-            say(f"{where}: no corner of a box exceeds 1, so boxes are shares of the image's sides")
+        boxes = (_values(image.boxes) for image in self.images if image.boxes is not None)
+        self.has_shares = are_shares(map(largest_corner, boxes), where)
         self.places, explained = corpus.match([image.name for image in self.images], where)
         self.order = np.argsort(self.places)
         chosen = [self.images[place] for place in self.places]
@@ -67,9 +69,7 @@ class PerImageRegions:
         boxes = np.zeros((len(features), 4), np.float32)
         if image.boxes is not None:
             boxes = _values(image.boxes)
-        if self.has_shares:
-            boxes = boxes * np.array([*size, *size], np.float32)
-        return checked_regions(image.features.place, size, boxes, features)
+        return checked_regions(image.features.place, size, boxes, features, self.has_shares)
 
     def _check(self, image: ImageArrays, first: ImageArrays) -> None:
         place = image.features.place
@@ -96,11 +96,6 @@ class PerImageRegions:
                 f"{image.boxes.place}: shape {image.boxes.shape}; {place} has {shape[0]:,} "
                 f"regions, so expected is ({shape[0]}, 4)"
             )
-
-    def _are_shares(self) -> bool:
-        """Whether no box has a corner beyond 1; of boxes in pixels one image says so."""
-        corners = (_values(image.boxes) for image in self.images if image.boxes is not None)
-        return all((values <= SHARES).all() for values in corners)
 
 
 def _values(array: Array) -> np.ndarray:

@@ -5,7 +5,7 @@ the job that stores what they read.
 matches their ids with the corpus; `import_regions` then copies the regions image by image.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from pipeline.features.regions.params import MAX_REGIONS, RegionsConfig
 from pipeline.features.shards import FeatureJob
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.first_bytes import stand_in
-from pipeline.runtime.process import Progress
+from pipeline.runtime.process import Progress, say
 
 MAX_DIM = 1 << 16  # width of a region's feature
 SKIP = "regions.other_images"  # the key that leaves out images of other corpora
@@ -34,6 +34,7 @@ OTHER_REGIONS = (
     "set regions.source to scan_npy, tsv or butd_h5, and regions.path to the regions; models of "
     "image vectors do without them: dvc repro evaluate@vse"
 )
+SHARES = 1.0 + 1e-4  # boxes up to this are shares of the image; the rest is rounding
 OUTSIDE = 1.0  # pixels beyond the border that are rounding: some tools count corners, some pixels
 
 Rows = npt.NDArray[np.int64]
@@ -162,12 +163,28 @@ def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
     else:
         key = "regions.max"
         allowed = maximum
+    # a box for each region says that the regions are the rows
+    exchanged = "" if source.has_boxes else _exchanged(source.most, source.width)
     if source.most > allowed:
+        way_out = f"set {key} to {source.most} or more, or regions.boxes to adaptive"
         raise WorkbenchError(
             f"{source.most_name} has {source.most} regions; {key} = {allowed}",
-            f"set {key} to {source.most} or more, or regions.boxes to adaptive",
+            f"{exchanged}; otherwise {way_out}" if exchanged else way_out,
         )
+    if exchanged:
+        say(f"{source.most_name} has {source.most} regions; {exchanged}")
     return boxes if isinstance(boxes, int) else source.most
+
+
+def _exchanged(count: int, width: int) -> str:
+    """What to do about more regions than a region has values, which are most likely values of
+    fewer regions; empty where they are not more."""
+    if not 1 < width < count:
+        return ""
+    return (
+        f"an array has a row for each region: if these are {width:,} regions of {count:,} values, "
+        "save it with its last two axes exchanged"
+    )
 
 
 def files_of(path: Path, pattern: str) -> list[Path]:
@@ -209,24 +226,57 @@ def check_sizes(place: str, count: int, width: int) -> None:
         WorkbenchError: for a count above MAX_REGIONS and a width not within 1 to MAX_DIM.
     """
     if not 0 <= count <= MAX_REGIONS:
-        raise WorkbenchError(f"{place}: {count:,} boxes; allowed are at most {MAX_REGIONS:,}")
+        text = f"{place}: {count:,} boxes; allowed are at most {MAX_REGIONS:,}"
+        raise WorkbenchError(text, _exchanged(count, width))
     if not 1 <= width <= MAX_DIM:
         raise WorkbenchError(f"{place}: features of width {width:,}; allowed are 1 to {MAX_DIM:,}")
 
 
+def largest_corner(boxes: np.ndarray) -> float:
+    """The largest number of some boxes (K, 4); 0 for none, NaN where one is no number."""
+    return float(boxes.max()) if boxes.size else 0.0
+
+
+def are_shares(corners: Iterable[float], where: Path | str) -> bool:
+    """Whether boxes are shares of the image's sides, as a line then says: of boxes in pixels one
+    image tells that they are none.
+
+    Args:
+        corners: the largest number of the boxes of each image.
+        where: begins the line.
+
+    Returns:
+        Whether none of them exceeds 1; False for boxes that are all zero.
+    """
+    largest = 0.0
+    for corner in corners:
+        if not corner <= SHARES:  # True for NaN
+            return False
+        largest = max(largest, corner)
+    if largest <= 0:
+        return False
+    say(f"{where}: no corner of a box exceeds 1, so boxes are shares of the image's sides")
+    return True
+
+
 def checked_regions(
-    place: str, size: tuple[int, int], boxes: np.ndarray, features: np.ndarray
+    place: str,
+    size: tuple[int, int],
+    boxes: np.ndarray,
+    features: np.ndarray,
+    has_shares: bool = False,
 ) -> ImageRegions:
     """The regions of an image whose values may be stored.
 
     Args:
         place: of the regions, which messages begin with.
         size: width and height of the image in pixels.
-        boxes: (K, 4) float32 x1, y1, x2, y2 in pixels.
+        boxes: (K, 4) float32 x1, y1, x2, y2.
         features: (K, D) float32.
+        has_shares: whether boxes are shares of the sides, and not pixels.
 
     Returns:
-        The regions, without classes.
+        The regions, without classes; boxes in pixels.
 
     Raises:
         WorkbenchError: for features that are not finite, and for boxes that are not finite, ordered
@@ -240,6 +290,8 @@ def checked_regions(
             f"{place}: boxes, and nothing says the size of the image, which has no file",
             "use files that have it, as those of regions.source: tsv, or features without boxes",
         )
+    if has_shares:
+        boxes = boxes * np.array([*size, *size], np.float32)
     ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)  # False for NaN
     inside = (boxes >= -OUTSIDE).all(axis=1) & (boxes[:, 2:] <= np.add(size, OUTSIDE)).all(1)
     bad = ~(ordered & inside)

@@ -8,6 +8,7 @@ X_imgid2idx.json (id -> row).
 """
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,15 +23,18 @@ from pipeline.features.regions.per_image import PerImageRegions
 from pipeline.features.regions.source import (
     ImportCorpus,
     RegionSource,
+    are_shares,
     check_sizes,
     checked_regions,
     files_of,
+    largest_corner,
 )
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_json
 
-WHOLE = "image_features"  # the dataset of all images
+WHOLE = "image_features"  # the datasets of all images
+BOXES = "image_bb"
 CONVERT = (
     "turn the pickle of ids into JSON with the program that wrote it: "
     "json.dump({str(k): int(v) for k, v in pickle.load(open(A, 'rb')).items()}, open(B, 'w'))"
@@ -74,7 +78,7 @@ class ButdFile:
         self.is_flat = len(shape) == 2
         self.width = shape[-1]
         self.has_spatial = "spatial_features" in file.names
-        columns = {"image_bb": 4} | ({"spatial_features": 6} if self.has_spatial else {})
+        columns = {BOXES: 4} | ({"spatial_features": 6} if self.has_spatial else {})
         for name, count in columns.items():
             sizes = _array(file, name, (len(shape),)).shape
             if sizes != (*shape[:-1], count):
@@ -85,6 +89,11 @@ class ButdFile:
         self.starts, self.stops = self._bounds(file, shape)
         self.names = _ids(path, len(self.starts))
         check_sizes(str(path), int((self.stops - self.starts).max()), self.width)
+
+    def largest_corners(self) -> Iterator[float]:
+        """The largest number of some boxes, of all boxes in their order."""
+        for block in _array(read_hdf5(self.path), BOXES, (2, 3)).blocks():
+            yield largest_corner(block)
 
     def values(self, name: str, row: int) -> np.ndarray:
         """The values of one image.
@@ -120,7 +129,7 @@ class ButdFile:
 
 class ButdRegions:
     """Regions in files of bottom-up-attention-vqa; see RegionSource. The image's size follows from
-    spatial_features (corners as shares of it), or is the corpus's.
+    spatial_features (corners as shares of it), or is the corpus's. Boxes may be such shares, too.
 
     Args:
         path: a file, or a folder with several.
@@ -140,6 +149,8 @@ class ButdRegions:
             if file.width != self.width:
                 raise WorkbenchError(f"{file.path}: width {file.width:,}, others {self.width:,}")
         self.rows = [(file, row) for file in self.files for row in range(len(file.names))]
+        corners = (corner for file in self.files for corner in file.largest_corners())
+        self.has_shares = are_shares(corners, path)
         names = [name for file in self.files for name in file.names]
         self.places, explained = corpus.match(names, path)
         self.order = np.argsort(self.places)
@@ -158,11 +169,11 @@ class ButdRegions:
         file, number = self.rows[self.places[row]]
         place = self._place(row)
         features = file.values(WHOLE, number)
-        boxes = file.values("image_bb", number)
+        boxes = file.values(BOXES, number)
         size = self.corpus.size(row)
-        if file.has_spatial:
+        if file.has_spatial and not self.has_shares:
             size = _size(place, boxes, file.values("spatial_features", number))
-        return checked_regions(place, size, boxes, features)
+        return checked_regions(place, size, boxes, features, self.has_shares)
 
     def _place(self, row: int) -> str:
         file, number = self.rows[self.places[row]]

@@ -18,7 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.features.regions.file import ImageRegions
-from pipeline.features.regions.source import ImportCorpus, check_sizes, checked_regions, files_of
+from pipeline.features.regions.source import (
+    ImportCorpus,
+    are_shares,
+    check_sizes,
+    checked_regions,
+    files_of,
+    largest_corner,
+)
 from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.process import Progress
 
@@ -59,6 +66,7 @@ class _Line:
     size: tuple[int, int]  # width, height of the image in pixels
     count: int  # boxes
     width: int  # D
+    corner: float  # the largest number of its boxes
 
     @property
     def place(self) -> str:
@@ -91,6 +99,7 @@ class TsvRegions:
                     f"{CUT}, or the files are of different kinds",
                 )
         check_sizes(str(path), 0, self.width)
+        self.has_shares = are_shares((line.corner for line in self.lines), path)
         self.places, explained = corpus.match([line.name for line in self.lines], path)
         digest.update(explained.encode())
         self.digest = digest.hexdigest()
@@ -107,33 +116,33 @@ class TsvRegions:
             handle.seek(line.offset)
             fields = handle.read(line.length).rstrip(b"\r\n").split(b"\t")
         texts = dict(zip(LAYOUTS[len(fields)], fields, strict=True))
-        boxes = _values(line, texts, "boxes").reshape(line.count, 4)
-        features = _values(line, texts, "features").reshape(line.count, self.width)
-        regions = checked_regions(line.place, line.size, boxes, features)
+        boxes = _values(line.place, texts, "boxes").reshape(line.count, 4)
+        features = _values(line.place, texts, "features").reshape(line.count, self.width)
+        regions = checked_regions(line.place, line.size, boxes, features, self.has_shares)
         if len(texts) == len(BOTTOM_UP):
             return regions
         return replace(
             regions,
             objects=_classes(line, texts, "objects_id"),
-            confidences=_values(line, texts, "objects_conf"),
+            confidences=_values(line.place, texts, "objects_conf"),
             attributes=_classes(line, texts, "attrs_id"),
-            attribute_confidences=_values(line, texts, "attrs_conf"),
+            attribute_confidences=_values(line.place, texts, "attrs_conf"),
         )
 
 
-def _values(line: _Line, texts: Mapping[str, bytes], name: str, kind: str = "<f4") -> np.ndarray:
+def _values(place: str, texts: Mapping[str, bytes], name: str, kind: str = "<f4") -> np.ndarray:
     """Finite float32, or whole numbers of another kind, of a field; its length is right."""
     try:
         values = np.frombuffer(base64.b64decode(texts[name], validate=True), kind)
     except ValueError as error:  # the lengths were right when the file was scanned
-        raise WorkbenchError(f"{line.place}: {name}: no base64 of values: {error}") from None
+        raise WorkbenchError(f"{place}: {name}: no base64 of values: {error}") from None
     return values.astype(np.float32) if kind == "<f4" else values.astype(np.int64)
 
 
 def _classes(line: _Line, texts: Mapping[str, bytes], name: str) -> np.ndarray:
     """Numbers of classes (K,), stored in eight bytes each or in four."""
     size = _decoded_length(line.place, name, texts[name]) // max(line.count, 1)
-    numbers = _values(line, texts, name, f"<i{size or 8}")
+    numbers = _values(line.place, texts, name, f"<i{size or 8}")
     if (numbers < 0).any() or (numbers >= MOST_CLASSES).any():
         raise WorkbenchError(
             f"{line.place}: {name} has {numbers.max():,}, which is no number of a class",
@@ -201,6 +210,7 @@ def _parsed(path: Path, number: int, offset: int, data: bytes) -> _Line:
         size=size,
         count=count,
         width=width,
+        corner=largest_corner(_values(place, texts, "boxes")),
     )
 
 

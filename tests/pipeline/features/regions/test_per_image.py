@@ -5,12 +5,13 @@ import json
 import h5py
 import numpy as np
 import pytest
+from commands import refusal
 from region_cases import WIDTH, sample, world
 
 from pipeline.features.arrays.per_image import images_of_folder, images_of_hdf5
 from pipeline.features.regions.params import RegionsConfig
 from pipeline.features.regions.per_image import PerImageRegions
-from pipeline.features.regions.source import ImportCorpus, import_job
+from pipeline.features.regions.source import ImportCorpus, import_job, imported_slots
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -149,3 +150,42 @@ def test_a_file_of_other_things_says_what_it_has(tmp_path, case):
         WorkbenchError, match=r"no arrays of images, .*17_features.* it has 17_boxes"
     ):
         source_of(tmp_path / "r.hdf5", case[0])
+
+
+EXCHANGED = "if these are 3 regions of 20 values, save it with its last two axes exchanged"
+
+
+@pytest.mark.parametrize("boxes", [5, "adaptive"])
+def test_more_rows_than_columns_are_told(tmp_path, case, capsys, boxes):
+    images, _, numbers = case
+    (tmp_path / "att").mkdir()
+    for number in numbers:
+        np.save(tmp_path / f"att/{number}.npy", np.ones((20, 3), np.float32))
+    source = source_of(tmp_path / "att", images)
+    if boxes == "adaptive":
+        assert imported_slots(source, boxes, 100) == 20
+        said = capsys.readouterr().err
+        assert f"10.npy has 20 regions; an array has a row for each region: {EXCHANGED}" in said
+    else:
+        said = refusal(imported_slots, source, boxes, 100)
+        assert "has 20 regions; regions.boxes = 5" in said
+        assert f"{EXCHANGED}; otherwise set regions.boxes to 20 or more" in said
+
+
+def test_boxes_tell_which_axis_is_that_of_the_regions(tmp_path, case, capsys):
+    images, _, numbers = case
+    (tmp_path / "att").mkdir()
+    for number in numbers:
+        features, boxes = np.ones((20, 3), np.float32), np.ones((20, 4), np.float32)
+        np.savez(tmp_path / f"att/{number}.npz", feat=features, bbox=boxes)
+    assert imported_slots(source_of(tmp_path / "att", images), "adaptive", 100) == 20
+    assert "exchanged" not in capsys.readouterr().err
+
+
+def test_more_regions_than_there_may_be(tmp_path, case):
+    images, _, numbers = case
+    (tmp_path / "att").mkdir()
+    np.save(tmp_path / f"att/{numbers[0]}.npy", np.ones((2048, 36), np.float32))
+    said = refusal(source_of, tmp_path / "att", images)
+    assert "2,048 boxes; allowed are at most 1,000" in said
+    assert "if these are 36 regions of 2,048 values" in said

@@ -65,6 +65,28 @@ def test_both_layouts_are_read_bit_for_bit(tmp_path: Path, case, flat: bool, sha
     check(images, regions, tmp_path / "r.hdf5")
 
 
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("shares", [True, False])
+def test_boxes_that_are_shares_of_the_image(tmp_path: Path, case, capsys, flat, shares) -> None:
+    images, regions, names = case
+    regions = regions if flat else sample(images, 1)
+
+    def divide(data):
+        sizes = np.concatenate([np.tile(one.size, (len(one.boxes), 2)) for one in regions])
+        data["image_bb"] /= sizes.reshape(data["image_bb"].shape).astype(np.float32)
+
+    write(tmp_path / "r.hdf5", regions, names, flat, shares, divide)
+    source = ButdRegions(tmp_path / "r.hdf5", ImportCorpus(images))
+    for row, one in enumerate(regions):
+        found = source.read(row)
+        assert found.size == one.size
+        np.testing.assert_allclose(found.boxes, one.boxes, rtol=1e-5)
+    assert "r.hdf5: no corner of a box exceeds 1, so boxes are shares" in capsys.readouterr().err
+    unknown = ButdRegions(tmp_path / "r.hdf5", ImportCorpus(images.assign(width=0, height=0)))
+    with pytest.raises(WorkbenchError, match="nothing says the size of the image"):
+        unknown.read(0)
+
+
 def test_several_files_and_ids_as_json(tmp_path: Path, case) -> None:
     images, regions, names = case
     folder = tmp_path / "h5"

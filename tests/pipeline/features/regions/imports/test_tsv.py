@@ -57,6 +57,29 @@ def test_a_file_in_any_order_is_read_bit_for_bit(tmp_path: Path, case) -> None:
     check(file, regions)
 
 
+def test_boxes_that_are_shares_of_the_image(tmp_path: Path, case, capsys) -> None:
+    """One box in pixels, in any image, tells that they are none; boxes of zeros tell nothing."""
+    images, regions, rows = case
+    parts = [replace(one, boxes=one.boxes / np.tile(np.float32(one.size), 2)) for one in regions]
+    names = [name.removesuffix(".png") for name in images["image_id"]]
+    rows = [tsv_fields(*pair) for pair in zip(names, parts, strict=True)]
+    write_tsv(tmp_path / "r.tsv", rows)
+    source = TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
+    for row, one in enumerate(regions):
+        found = source.read(row)
+        assert found.size == one.size
+        np.testing.assert_allclose(found.boxes, one.boxes, rtol=1e-5)
+    assert "r.tsv: no corner of a box exceeds 1, so boxes are shares" in capsys.readouterr().err
+    rows[4] = tsv_fields(names[4], regions[4])
+    write_tsv(tmp_path / "r.tsv", rows)
+    found = TsvRegions(tmp_path / "r.tsv", ImportCorpus(images)).read(0)
+    np.testing.assert_array_equal(found.boxes, parts[0].boxes)
+    none = [replace(one, boxes=np.zeros_like(one.boxes)) for one in regions]
+    write_tsv(tmp_path / "r.tsv", [tsv_fields(*pair) for pair in zip(names, none, strict=True)])
+    assert not TsvRegions(tmp_path / "r.tsv", ImportCorpus(images)).has_shares
+    assert "boxes are shares" not in capsys.readouterr().err
+
+
 def test_several_files_of_a_folder(tmp_path: Path, case) -> None:
     images, regions, rows = case
     (tmp_path / "tsv").mkdir()
