@@ -14,6 +14,7 @@ import pandas as pd
 from pipeline.evaluation.row_ids import RowIds
 from pipeline.features.arrays.file import Array, ArrayFile
 from pipeline.features.arrays.formats import open_arrays
+from pipeline.features.arrays.helpers import check_only_matrix
 from pipeline.features.arrays.ids import read_ids
 from pipeline.features.matching.clip_retrieval import Parts, open_parts
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -22,7 +23,9 @@ from pipeline.runtime.text import Problems
 
 SCORED = ("val", "test")
 Places = dict[str, np.ndarray]
-USUAL = "features"  # is meant where a file has several matrices
+# What is meant where a file has several matrices
+USUAL_VECTORS = "features"
+USUAL_SCORES = "scores"
 _CALLED_IDS = re.compile(r"(?:^|[_ .-])ids?$", re.IGNORECASE)
 
 
@@ -172,18 +175,32 @@ def _check(values: Array) -> None:
 
 def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
     arrays = {name: file.array(name) for name in file.names if name not in ids}
-    matrices = [array for array in arrays.values() if len(array.shape) == 2]
+    matrices = {name: array for name, array in arrays.items() if len(array.shape) == 2}
     # MATLAB has no single numbers and no lists: they are matrices of one row or column
-    wide = [array for array in matrices if min(array.shape) > 1]
+    wide = {name: array for name, array in matrices.items() if min(array.shape) > 1}
     matrices = wide or matrices
-    if len(matrices) > 1 and USUAL in arrays:
-        return arrays[USUAL]
-    if len(matrices) != 1:
+    usual = USUAL_VECTORS if len(ids) == 1 else USUAL_SCORES
+    if usual in matrices:
+        return matrices[usual]
+    if len(matrices) != 1 or usual in arrays:
         shapes = listing(f"{name} {array.shape}".strip() for name, array in arrays.items())
         raise WorkbenchError(
-            f"{file.path}: {len(matrices)} matrices; expected is one; it has {shapes or 'nothing'}"
+            f"{file.path}: {len(matrices)} matrices; expected is one; it has {shapes or 'nothing'}",
+            _two_axes(arrays, usual),
         )
-    return matrices[0]
+    name, matrix = next(iter(matrices.items()))
+    check_only_matrix(file.path, name, arrays, f"if it is, save it alone as {usual}")
+    return matrix
+
+
+def _two_axes(arrays: Mapping[str, Array], usual: str) -> str:
+    """What to do about a file without one matrix."""
+    if len(arrays) == 1:
+        shape = [size for size in next(iter(arrays.values())).shape if size != 1]
+        if len(shape) > 1:
+            two = (shape[0], math.prod(shape[1:]))
+            return f"save it with two axes, such as array.reshape{two} if that is how it is meant"
+    return f"give the matrix that is meant the name {usual}, or save it alone"
 
 
 def places(table: pd.DataFrame, key: str, rows: RowIds, needed: str, where: str) -> Places:

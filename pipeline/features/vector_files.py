@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pipeline.corpus.dataset.cells import IMAGE_COLUMNS, first_of, plain_name
 from pipeline.features.arrays.file import Array, ArrayFile, Block, concatenated
 from pipeline.features.arrays.formats import SAVE, open_arrays, saving
+from pipeline.features.arrays.helpers import check_only_matrix
 from pipeline.features.arrays.ids import Ids, file_beside, read_ids
 from pipeline.features.arrays.mat import only_matrix, upright
 from pipeline.features.arrays.npy import read_npy
@@ -56,6 +57,10 @@ IDS_OF_IMAGES = (
 )
 IDS_OF_CAPTIONS = ("caption_id", "caption_ids", "sentid", "sentids", "text_id", "text_ids")
 NAME_ARRAYS = "name the arrays of ids and vectors under `file` in params.yaml"
+ONLY_MATRIX = (
+    "if it is, name it as `file.features` in params.yaml; if not, save vectors (N, D) under a name "
+    "of their own and name that"
+)
 OF_CAPTIONS = (
     "ids are compared letter by letter with caption_id of the corpus; other_ids: skip leaves out "
     "rows that it does not have"
@@ -157,6 +162,9 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
     if path.suffix == MAT:
         matrix = only_matrix(file) or settings.features
         ids_in = settings.ids
+        if matrix != settings.features:
+            arrays = {name: file.array(name) for name in file.names}
+            check_only_matrix(path, matrix, arrays, ONLY_MATRIX)
     else:
         matrix, ids_in = _named_otherwise(file, settings, wanted)
     hint = _hint(file) if file.get(matrix) is None else ""
@@ -212,6 +220,7 @@ def _named_otherwise(
         matrices = [name for name, own in arrays.items() if _is_matrix(own)]
         if len(matrices) == 1:
             features = matrices[0]
+            check_only_matrix(file.path, features, arrays, ONLY_MATRIX)
             remarks.append(f"vectors are read from {features}, its only matrix of floats")
     rows = arrays[features].shape[:1] if features in arrays else None
     if ids == DEFAULT_IDS and ids not in seen and file_beside(file.path) is None:

@@ -76,6 +76,40 @@ def test_of_several_matrices_features_is_meant(tmp_path):
     np.testing.assert_array_equal(whole(open_matrix(tmp_path / "my.npz", ("ids",))), VALUES)
 
 
+SCORES = ("image_ids", "caption_ids")
+
+
+@pytest.mark.parametrize(
+    ("names", "arrays", "words"),
+    [
+        (("ids",), {"features": np.ones((7, 2, 3)), "proj": VALUES}, "1 matrices; expected is on"),
+        (("ids",), {"mask": VALUES}, "mask (7, 3) is its only matrix, and is called as what goes"),
+        (SCORES, {"sims": VALUES, "features": VALUES}, "2 matrices; expected is one; it has sims"),
+        (
+            SCORES,
+            {"similarity": np.ones((7, 7, 5)), "offset": VALUES},
+            "beside similarity (7, 7, 5)",
+        ),
+    ],
+)
+def test_a_matrix_beside_what_may_be_meant_is_refused(tmp_path, names, arrays, words):
+    np.savez(tmp_path / "my.npz", **arrays)
+    assert words in refusal(open_matrix, tmp_path / "my.npz", names)
+
+
+def test_of_several_matrices_scores_is_meant(tmp_path):
+    np.savez(tmp_path / "my.npz", labels=VALUES + 1, scores=VALUES, temperature=np.ones((1, 1)))
+    np.testing.assert_array_equal(whole(open_matrix(tmp_path / "my.npz", SCORES)), VALUES)
+
+
+@pytest.mark.parametrize(("shape", "two"), [((1, 7, 3), (7, 3)), ((7, 3, 5), (7, 15))])
+def test_arrays_of_three_axes_are_told_how_they_have_two(tmp_path, shape, two):
+    np.save(tmp_path / "my.npy", np.ones(shape, np.float32))
+    assert f"such as array.reshape{two}" in refusal(open_matrix, tmp_path / "my.npy", SCORES)
+    np.save(tmp_path / "my.npy", np.ones(shape, np.float32).reshape(two))
+    assert open_matrix(tmp_path / "my.npy", SCORES).shape == two
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float64, np.int32, np.uint8, ">f4"])
 def test_types_become_float32(tmp_path, kind):
     values = np.abs(10 * VALUES).astype(kind)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import subprocess
 from pathlib import Path
 
@@ -324,6 +325,49 @@ def test_arrays_of_which_several_could_be_meant_must_be_named(tmp_path):
     refused(tmp_path / "v.npz", "no ids")
     np.savez(tmp_path / "v.npz", features=VECTORS, one=ids[:-1])
     refused(tmp_path / "v.npz", "no ids")
+
+
+COUNT = len(IDS)
+PARTS = np.ones((COUNT, 3, 6), np.float32)
+
+
+@pytest.mark.parametrize("ending", [".npz", ".h5", ".mat"])
+@pytest.mark.parametrize(
+    ("name", "width", "others", "words"),
+    [
+        ("size", 2, {"region_feats": PARTS}, ", beside region_feats (10, 3, 6)"),
+        ("spatials", 5, {"feats": PARTS}, ", beside feats (10, 3, 6)"),
+        ("other", 4, {"last_hidden": PARTS}, ", beside last_hidden (10, 3, 6)"),
+        ("boxes", 4, {}, ", and is called as what goes with others"),
+        ("attention_mask", 3, {}, ", and is called as what goes with others"),
+    ],
+)
+def test_a_matrix_that_goes_with_others_is_not_taken_for_vectors(
+    tmp_path, ending, name, width, others, words
+):
+    path = tmp_path / f"v{ending}"
+    matrix = np.random.default_rng(2).random((COUNT, width), np.float32)
+    arrays = {name: matrix, **others}
+    (tmp_path / "v.ids.json").write_text(json.dumps(IDS))
+    if ending == ".npz":
+        np.savez(path, **arrays)
+    elif ending == ".mat":
+        savemat(path, arrays)
+    else:
+        with h5py.File(path, "w") as file:
+            for key, values in arrays.items():
+                file[key] = values
+    said = re.escape(f"{name} ({COUNT}, {width}) is its only matrix{words}; is it what is meant?")
+    assert "name it as `file.features`" in refused(path, said)
+    wanted = Wanted(IMAGES, "image_id", "image_features.file.other_ids")
+    source = open_source(EmbeddingFileConfig(path=str(path), features=name), wanted)
+    np.testing.assert_array_equal(np.concatenate(list(source.vectors.blocks())), matrix)
+
+
+@pytest.mark.parametrize("others", [{"tokens": PARTS}, {"boxes": np.ones((COUNT, 9, 4), "f4")}])
+def test_vectors_beside_what_they_are_means_of_and_beside_boxes(tmp_path, others):
+    np.savez(tmp_path / "v.npz", clip=VECTORS, ids=np.array(IDS), **others)
+    np.testing.assert_array_equal(opened(tmp_path / "v.npz")[1], VECTORS)
 
 
 def _with_other_programs(path, key):
