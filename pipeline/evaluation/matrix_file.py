@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.evaluation.row_ids import RowIds
+from pipeline.evaluation.ways_out import USUAL_SCORES, USUAL_VECTORS, way_out, way_out_of_arrays
 from pipeline.features.arrays.file import Array, ArrayFile
 from pipeline.features.arrays.formats import open_arrays
 from pipeline.features.arrays.helpers import check_only_matrix
@@ -19,13 +20,11 @@ from pipeline.features.arrays.ids import read_ids
 from pipeline.features.matching.clip_retrieval import Parts, open_parts
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
+from pipeline.runtime.section import VECTOR_FILES
 from pipeline.runtime.text import Problems
 
 SCORED = ("val", "test")
 Places = dict[str, np.ndarray]
-# What is meant where a file has several matrices
-USUAL_VECTORS = "features"
-USUAL_SCORES = "scores"
 _CALLED_IDS = re.compile(r"(?:^|[_ .-])ids?$", re.IGNORECASE)
 
 
@@ -87,6 +86,9 @@ def open_matrix(
             "name a file, or the folder that clip-retrieval wrote, with img_emb, text_emb and "
             "metadata",
         )
+    hint = "" if len(names) == 1 else way_out(path)
+    if hint:
+        raise WorkbenchError(f"{path}: allowed endings are {listing(VECTOR_FILES)}", hint)
     file = open_arrays(path)
     values = _matrix(file, names)
     _check(values)
@@ -186,21 +188,11 @@ def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
         shapes = listing(f"{name} {array.shape}".strip() for name, array in arrays.items())
         raise WorkbenchError(
             f"{file.path}: {len(matrices)} matrices; expected is one; it has {shapes or 'nothing'}",
-            _two_axes(arrays, usual),
+            way_out_of_arrays(file, arrays, usual),
         )
     name, matrix = next(iter(matrices.items()))
     check_only_matrix(file.path, name, arrays, f"if it is, save it alone as {usual}")
     return matrix
-
-
-def _two_axes(arrays: Mapping[str, Array], usual: str) -> str:
-    """What to do about a file without one matrix."""
-    if len(arrays) == 1:
-        shape = [size for size in next(iter(arrays.values())).shape if size != 1]
-        if len(shape) > 1:
-            two = (shape[0], math.prod(shape[1:]))
-            return f"save it with two axes, such as array.reshape{two} if that is how it is meant"
-    return f"give the matrix that is meant the name {usual}, or save it alone"
 
 
 def places(table: pd.DataFrame, key: str, rows: RowIds, needed: str, where: str) -> Places:

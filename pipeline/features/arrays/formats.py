@@ -16,33 +16,38 @@ OWN_WORDS = {("npz", "cut_zip"), ("matlab", "hdf5")}
 
 # What saves vectors that something else has written as .npz, and of what form they must be.
 _STACKED = "ids=[*d], features=n.stack([n.asarray(v, 'f4') for v in d.values()])"
-_SAVED = "n.savez({target!r}, **(dict(" + _STACKED + ") if isinstance(d, dict) else dict(features="
+_SAVED = (
+    "n.savez({target!r}, **(dict(features={array}) if not isinstance(d, dict) else "
+    "{{k: n.asarray(v) for k, v in d.items()}} if max(n.ndim(v) for v in d.values()) > 1 else "
+    "dict(" + _STACKED + ")))"
+)
 _COLUMNS = (
     "n.savez({target!r}, ids=d.iloc[:, 0].astype(str).tolist(), "
     "features=n.ascontiguousarray(d.iloc[:, 1:], 'f4'))"
 )
 SAVE = {
     "torch": "import torch, numpy as n; d = torch.load({source!r}, map_location='cpu', "
-    "weights_only=True); " + _SAVED + "d.float().numpy())))",
+    "weights_only=True); " + _SAVED.replace("{array}", "d.float().numpy()"),
     "pickle": "import pickle, numpy as n; d = pickle.load(open({source!r}, 'rb')); "
-    + _SAVED
-    + "n.asarray(d, 'f4'))))",
+    + _SAVED.replace("{array}", "n.asarray(d, 'f4')"),
     ".csv": "import pandas, numpy as n; d = pandas.read_csv({source!r}, dtype={{0: str}}); "
     + _COLUMNS,
-    "parquet": "import pandas, numpy as n; d = pandas.read_parquet({source!r}); " + _COLUMNS,
+    "parquet": "import pandas, numpy as n; d = pandas.read_parquet({source!r}); "
+    "d = d if isinstance(d.index, pandas.RangeIndex) else d.reset_index(); " + _COLUMNS,
     ".json": "import json, numpy as n; d = json.load(open({source!r})); "
-    "n.savez({target!r}, " + _STACKED + ")",
+    + _SAVED.replace("{array}", "n.asarray(d, 'f4')"),
     "npz": "import numpy as n; d = n.load({source!r}); n.savez({target!r}, " + _STACKED + ")",
     "safetensors": "import safetensors.numpy as s, numpy as n; d = s.load_file({source!r}); "
     "n.savez({target!r}, " + _STACKED + ")",
 }
 COLUMNS = "if its first column is the ids, and the others are numbers"
 FORMS = {
-    "torch": "if it holds one array, or a vector for each id",
-    "pickle": "if you trust the file, and it holds one array, or a vector for each id",
+    "torch": "if it holds one array, arrays by their names, or a vector for each id",
+    "pickle": "if you trust the file, and it holds one array, arrays by their names, or a vector "
+    "for each id",
     ".csv": COLUMNS,
     "parquet": COLUMNS,
-    ".json": "if it maps ids to lists of numbers",
+    ".json": "if it is lists of numbers, or maps ids to such lists",
 }
 MAPPED = "if each array is the vector of an id"
 
