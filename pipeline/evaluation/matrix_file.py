@@ -12,12 +12,19 @@ import numpy as np
 import pandas as pd
 
 from pipeline.evaluation.row_ids import RowIds
-from pipeline.evaluation.ways_out import USUAL_SCORES, USUAL_VECTORS, way_out, way_out_of_arrays
+from pipeline.evaluation.ways_out import (
+    USUAL_SCORES,
+    USUAL_VECTORS,
+    refuse_groups,
+    way_out,
+    way_out_of_arrays,
+)
 from pipeline.features.arrays.file import Array, ArrayFile
 from pipeline.features.arrays.formats import open_arrays
 from pipeline.features.arrays.helpers import check_only_matrix
 from pipeline.features.arrays.ids import read_ids
 from pipeline.features.matching.clip_retrieval import Parts, open_parts
+from pipeline.features.matching.repeats import runs_of
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
 from pipeline.runtime.section import VECTOR_FILES
@@ -25,6 +32,7 @@ from pipeline.runtime.text import Problems
 
 SCORED = ("val", "test")
 Places = dict[str, np.ndarray]
+_OF_IMAGE = re.compile(r".+#(?:\w+:)?\d+")  # Flickr8k's and Flickr30k's names of captions
 _CALLED_IDS = re.compile(r"(?:^|[_ .-])ids?$", re.IGNORECASE)
 
 
@@ -186,6 +194,8 @@ def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
         return matrices[usual]
     if len(matrices) != 1 or usual in arrays:
         shapes = listing(f"{name} {array.shape}".strip() for name, array in arrays.items())
+        if not arrays:
+            refuse_groups(file.path)
         raise WorkbenchError(
             f"{file.path}: {len(matrices)} matrices; expected is one; it has {shapes or 'nothing'}",
             way_out_of_arrays(file, arrays, usual),
@@ -225,10 +235,25 @@ def places(table: pd.DataFrame, key: str, rows: RowIds, needed: str, where: str)
         problems.add(
             f"ids of the {split} split that are missing", (n for n in names[split] if n not in seen)
         )
-    problems.raise_if_any(f"ids are those of the corpus, such as {table[key].iat[0]!r}")
+    problems.raise_if_any(_hint(table, key, rows))
     by_split = {}
     for split in splits:
         numbers = {name: number for number, name in enumerate(names[split])}
         by_split[split] = np.full(len(rows.first), -1, np.int64)
         by_split[split][rows.first] = [numbers.get(name, -1) for name in ids]
     return by_split
+
+
+def _hint(table: pd.DataFrame, key: str, rows: RowIds) -> str:
+    """What ids should be, for a message."""
+    own = str(table[key].iat[0])
+    hint = f"ids are those of the corpus, such as {own!r}"
+    if key == "image_id" and len(runs_of(rows.ids)) > len(set(rows.ids)):
+        hint += "; rows of an image that is there several times must follow each other"
+    are_numbered = all(_OF_IMAGE.fullmatch(name) for name in rows.ids)
+    if key == "caption_id" and are_numbered and not _OF_IMAGE.fullmatch(own):
+        hint += (
+            "; for IMAGE#NUMBER write the caption_id that data/corpus/captions.parquet has for "
+            "this caption"
+        )
+    return hint

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from pipeline.features.arrays.file import Array, ArrayFile
 from pipeline.features.arrays.formats import saving
+from pipeline.features.arrays.per_image import dataset_names
+from pipeline.features.hdf5 import opened
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.first_bytes import python_line
 from pipeline.runtime.text import decode_text
 
@@ -90,6 +93,33 @@ def way_out_of_arrays(file: ArrayFile, arrays: Mapping[str, Array], usual: str) 
     if are_scores and len(matrices) == 2 and file.path.suffix == ".npz":
         return _split_in_two(file.path, matrices)
     return f"give the matrix that is meant the name {usual}, or save it alone"
+
+
+def refuse_groups(path: Path) -> None:
+    """Refuse an HDF5 file that has nothing outside of groups.
+
+    Args:
+        path: of a file without arrays.
+
+    Raises:
+        WorkbenchError: naming the arrays in its groups, or what the file is.
+    """
+    if path.suffix not in (".h5", ".hdf5"):
+        return
+    with opened(path) as file:
+        names = dataset_names(file, path)
+        is_ours = "test/caption_image_ids" in names and "model" in file.attrs
+    if is_ours:
+        raise WorkbenchError(
+            f"{path}: a score file already, as this command writes it",
+            f"name {path.stem} in average_scores or rerank of params.yaml; it must lie in "
+            "data/scores",
+        )
+    if names:
+        raise WorkbenchError(
+            f"{path}: no matrix outside of groups; in groups are {listing(names)}",
+            "save one matrix for each split outside of groups: scores (images x captions)",
+        )
 
 
 def _split_in_two(path: Path, names: Sequence[str]) -> str:

@@ -28,6 +28,8 @@ LONGEST_LINE = 1 << 20  # bytes
 LARGEST_DIM = 10_000
 HEADER = re.compile(rb"\s*(\d{1,18})\s+(\d{1,18})\s*")
 NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+TAB = b"\t"
+TABS = "; it is divided by tabs: tr '\\t' ' ' < OLD > NEW makes blanks of them"
 HINT = (
     "copy or download it again if it is a file of word2vec (.bin or text), GloVe or fastText; no "
     "other kind is read"
@@ -265,7 +267,7 @@ def _width(stream: Stream, line: bytes) -> int:
     if not 1 <= dim <= LARGEST_DIM:
         raise stream.damage(
             f"its first line has {dim} numbers after a word; expected are 'words dimensions', "
-            f"or a word and 1 to {LARGEST_DIM:,} numbers"
+            f"or a word and 1 to {LARGEST_DIM:,} numbers{TABS if TAB in line else ''}"
         )
     return dim
 

@@ -27,15 +27,15 @@ _COLUMNS = (
 )
 SAVE = {
     "torch": "import torch, numpy as n; d = torch.load({source!r}, map_location='cpu', "
-    "weights_only=True); " + _SAVED.replace("{array}", "d.float().numpy()"),
+    "weights_only=True); " + _SAVED.replace("{array}", "d.double().numpy()"),
     "pickle": "import pickle, numpy as n; d = pickle.load(open({source!r}, 'rb')); "
-    + _SAVED.replace("{array}", "n.asarray(d, 'f4')"),
+    + _SAVED.replace("{array}", "n.asarray(d, 'f8')"),
     ".csv": "import pandas, numpy as n; d = pandas.read_csv({source!r}, dtype={{0: str}}); "
     + _COLUMNS,
     "parquet": "import pandas, numpy as n; d = pandas.read_parquet({source!r}); "
     "d = d if isinstance(d.index, pandas.RangeIndex) else d.reset_index(); " + _COLUMNS,
     ".json": "import json, numpy as n; d = json.load(open({source!r})); "
-    + _SAVED.replace("{array}", "n.asarray(d, 'f4')"),
+    + _SAVED.replace("{array}", "n.asarray(d, 'f8')"),
     "npz": "import numpy as n; d = n.load({source!r}); n.savez({target!r}, " + _STACKED + ")",
     "safetensors": "import safetensors.numpy as s, numpy as n; d = s.load_file({source!r}); "
     "n.savez({target!r}, " + _STACKED + ")",

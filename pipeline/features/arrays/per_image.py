@@ -60,7 +60,7 @@ def images_of_folder(path: Path) -> list[ImageArrays]:
 def images_of_hdf5(path: Path) -> list[ImageArrays]:
     """The images of an HDF5 file in its order; WorkbenchError where it has none."""
     with opened(path) as file:
-        names = _datasets(file, path)
+        names = dataset_names(file, path)
         features = _layout(names)
         if not features:
             raise WorkbenchError(
@@ -132,9 +132,20 @@ def _parted(name: str, words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _datasets(file: h5py.File, path: Path) -> list[str]:
+def dataset_names(file: h5py.File, path: Path) -> list[str]:
     """Names of all datasets, those in groups with the groups' names; links to elsewhere are passed
-    over, and a group that is linked several times is entered once."""
+    over, and a group that is linked several times is entered once.
+
+    Args:
+        file: opened for reading.
+        path: of the file, for messages.
+
+    Returns:
+        The names in the order of the file, `group/name` in groups.
+
+    Raises:
+        WorkbenchError: for more than MOST_ARRAYS datasets.
+    """
     names: list[str | bytes] = []
 
     def note(name: str | bytes, link: h5py.HardLink | h5py.SoftLink | h5py.ExternalLink) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -84,3 +85,30 @@ def test_runs_of_trec_eval_are_sent_to_their_own_page(tmp_path):
     (tmp_path / "my.t2i.run").write_text("\n".join(lines))
     said = refusal(written, tmp_path, CORPUS, scores="my.t2i.run")
     assert "ir_measures (docs/trec.md)" in said
+
+
+def test_a_score_file_and_other_files_of_groups_are_named(tmp_path):
+    np.save(tmp_path / "s.npy", SCORES)
+    written(tmp_path, CORPUS, scores="s.npy")
+    (tmp_path / "out.h5").rename(tmp_path / "own.h5")
+    said = refusal(written, tmp_path, CORPUS, scores="own.h5")
+    assert "own.h5: a score file already, as this command writes it\nname own in average_sc" in said
+    with h5py.File(tmp_path / "s.h5", "w") as file:
+        file["test/sims"] = SCORES
+        file["val/sims"] = SCORES
+    said = refusal(written, tmp_path, CORPUS, scores="s.h5")
+    assert "no matrix outside of groups; in groups are test/sims, val/sims" in said
+
+
+def test_captions_by_the_number_of_their_image_are_told_what_is_read(tmp_path):
+    ids = [f"{name}#{n}" for name in IMAGES for n in range(2)]
+    np.savez(tmp_path / "s.npz", scores=SCORES, caption_ids=np.array(ids))
+    said = refusal(written, tmp_path, CORPUS, scores="s.npz")
+    assert "for IMAGE#NUMBER write the caption_id that data/corpus/captions.parquet has" in said
+
+
+def test_images_that_come_back_later_are_told_to_follow_each_other(tmp_path):
+    np.savez(tmp_path / "i.npz", ids=np.array(IMAGES * 2), features=np.tile(SCORES, (2, 1)))
+    np.save(tmp_path / "c.npy", np.ones((8, 8), np.float32))
+    said = refusal(written, tmp_path, CORPUS, images="i.npz", captions="c.npy")
+    assert "rows of an image that is there several times must follow each other" in said

@@ -4,7 +4,7 @@ spatial_features, or others with datasets for each image (pipeline.features.regi
 The first are either (N, R, D) with the same number of regions everywhere, or all regions end to
 end, (T, D), with pos_boxes (N, 2) saying where each image's begin and end. Ids come with them as a
 pickle, which is not read: next to X.hdf5 must lie X_ids.txt, X_ids.json (a list) or
-X_imgid2idx.json (id -> row).
+X_imgid2idx.json (id -> row), or the file must have them as image_ids.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeline.features.arrays.file import Array, ArrayFile
 from pipeline.features.arrays.hdf5 import read_hdf5
-from pipeline.features.arrays.ids import listed_ids
+from pipeline.features.arrays.ids import listed_ids, read_ids
 from pipeline.features.arrays.per_image import images_of_hdf5
 from pipeline.features.hdf5 import opened
 from pipeline.features.regions.file import ImageRegions
@@ -29,12 +29,13 @@ from pipeline.features.regions.source import (
     files_of,
     largest_corner,
 )
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_json
 
 WHOLE = "image_features"  # the datasets of all images
 BOXES = "image_bb"
+IDS = ("image_ids", "image_id", "ids", "img_ids")  # of which the first is read
 CONVERT = (
     "turn the pickle of ids into JSON with the program that wrote it: "
     "json.dump({str(k): int(v) for k, v in pickle.load(open(A, 'rb')).items()}, open(B, 'w'))"
@@ -87,7 +88,7 @@ class ButdFile:
                     f"{count} per box"
                 )
         self.starts, self.stops = self._bounds(file, shape)
-        self.names = _ids(path, len(self.starts))
+        self.names = _ids(file, len(self.starts))
         check_sizes(str(path), int((self.stops - self.starts).max()), self.width)
 
     def largest_corners(self) -> Iterator[float]:
@@ -203,21 +204,31 @@ def _array(file: ArrayFile, name: str, dims: tuple[int, ...], kinds: str = "f") 
     return array
 
 
-def _ids(path: Path, count: int) -> list[str]:
-    """N ids of a file's rows, from the first of the three kinds of files that is there."""
+def _ids(file: ArrayFile, count: int) -> list[str]:
+    """N ids of a file's rows: of the first of the three kinds of files that is there, or those
+    inside it."""
+    path = file.path
     endings = ("ids.txt", "ids.json", "imgid2idx.json")
     files = [path.with_name(f"{path.stem}_{ending}") for ending in endings]
-    file = next(filter(Path.is_file, files), None)
-    if file is None:
-        names = ", ".join(file.name for file in files)
-        raise WorkbenchError(f"{path}: no ids: looked for {names}", CONVERT)
-    if file == files[-1]:
-        values = read_json(file)
+    beside = next(filter(Path.is_file, files), None)
+    if beside is None:
+        inside = next((name for name in IDS if name in file.names), None)
+        ids = None if inside is None else read_ids(file, inside)
+        if ids is not None:
+            return _checked(ids.names, count, path)
+        names = ", ".join(one.name for one in files)
+        text = f"{path}: no ids: looked for {names} and, in the file, {listing(IDS)}"
+        raise WorkbenchError(text, CONVERT)
+    if beside == files[-1]:
+        values = read_json(beside)
         rows = list(values.values()) if isinstance(values, dict) else []
         if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
-            raise WorkbenchError(f"{file}: not a mapping of ids to the rows 0 to {count - 1:,}")
+            raise WorkbenchError(f"{beside}: not a mapping of ids to the rows 0 to {count - 1:,}")
         return sorted(values, key=values.__getitem__)
-    listed = listed_ids(file)
-    if len(listed) != count:
-        raise WorkbenchError(f"{path}: {len(listed):,} ids for {count:,} rows of the HDF5 file")
-    return listed
+    return _checked(listed_ids(beside), count, path)
+
+
+def _checked(names: list[str], count: int, path: Path) -> list[str]:
+    if len(names) != count:
+        raise WorkbenchError(f"{path}: {len(names):,} ids for {count:,} rows of the HDF5 file")
+    return names

@@ -51,6 +51,10 @@ CLASSES = ("objects_id", "attrs_id")
 CONFIDENCES = ("objects_conf", "attrs_conf")
 MOST_CLASSES = 1 << 20  # a larger number is no class: the values are of another type
 NUMBER = re.compile(rb"\d{1,9}")
+OTHER_FORM = (
+    "it is a table of another form, as VinVL's are: save the regions of each image as X.npy (K, D) "
+    "in a folder, and name that with regions.source: scan_npy"
+)
 CUT = "the number of boxes is wrong, the values are no float32, or the line is cut short"
 
 
@@ -180,7 +184,9 @@ def _parsed(path: Path, number: int, offset: int, data: bytes) -> _Line:
         expected = ", or ".join(", ".join(names) for names in LAYOUTS.values())
         raise WorkbenchError(
             f"{place}: {counted(len(fields), 'field')} separated by tabs; expected are {expected}",
-            "if it is the last line, the file was cut short: copy or unpack it again",
+            OTHER_FORM
+            if number == 1
+            else "if it is the last line, the file was cut short: copy or unpack it again",
         )
     texts = dict(zip(LAYOUTS[len(fields)], fields, strict=True))
     for label, field in texts.items():

@@ -318,6 +318,14 @@ def test_lines_of_another_width_are_refused(tmp_path, content, match):
     refuses("word2vec_text", path, match=match)
 
 
+def test_a_table_divided_by_tabs_says_what_makes_blanks_of_them(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_bytes(b"dog\t1.0\t2.0\ncat\t3.0\t4.0\n")
+    refuses("word2vec_text", path, match="divided by tabs: tr '.t' ' ' < OLD > NEW makes blanks")
+    path.write_bytes(path.read_bytes().replace(b"\t", b" "))
+    assert_same(read_vectors("word2vec_text", path, ["dog"]), {"dog": [1.0, 2.0]})
+
+
 def test_a_missing_file_is_a_plain_error(tmp_path):
     refuses("word2vec_bin", tmp_path / "absent.bin", match="no such file")
     refuses("word2vec_text", tmp_path, match="no such file")

@@ -160,3 +160,15 @@ def test_what_is_no_hdf5_is_said_plainly(tmp_path: Path, case) -> None:
     for path, words in (("r.hdf5", "not an HDF5 file"), ("images", "no file and no folder")):
         with pytest.raises(WorkbenchError, match=words):
             ButdRegions(tmp_path / path, ImportCorpus(case[0]))
+
+
+@pytest.mark.parametrize("kind", ["texts", "numbers"])
+def test_ids_inside_the_file(tmp_path: Path, case, kind) -> None:
+    images, regions, names = case
+    if kind == "numbers":
+        images = images.assign(image_id=[f"{number}.png" for number in range(len(images))])
+        names = list(range(len(images)))
+    values = np.array(names, "S") if kind == "texts" else np.array(names)
+    write(tmp_path / "r.hdf5", regions, names, change=lambda data: data.update(image_ids=values))
+    (tmp_path / "r_ids.txt").unlink()
+    check(images, regions, tmp_path / "r.hdf5")

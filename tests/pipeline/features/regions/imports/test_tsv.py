@@ -243,3 +243,15 @@ def test_faults_of_lxmert_files_are_named(tmp_path, case, column, value, words) 
     with pytest.raises(WorkbenchError, match=words) as error:
         imported(alone, tmp_path / "r.tsv", tmp_path / "out.h5")
     assert f"{tmp_path / 'r.tsv'}, line 1" in error.value.message
+
+
+def test_a_table_of_another_form_was_not_cut_short(tmp_path: Path, case) -> None:
+    images, _, rows = case
+    (tmp_path / "r.tsv").write_text('100\t{"num_boxes": 3}\n')
+    with pytest.raises(WorkbenchError, match="2 fields separated by tabs") as error:
+        TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
+    assert "a table of another form, as VinVL's are" in error.value.hint
+    write_tsv(tmp_path / "r.tsv", [*rows[:3], rows[3][:4]])
+    with pytest.raises(WorkbenchError, match="line 4: 4 fields") as error:
+        TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
+    assert "the file was cut short" in error.value.hint
