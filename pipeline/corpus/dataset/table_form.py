@@ -254,13 +254,15 @@ def image_column(
     files = {
         name: place for place, name in enumerate(names) if all(map(_is_image, cells[place] or [""]))
     }
-    best = first_of(files, IMAGE_COLUMNS) or next(iter(files), None)
+    best = first_of(files, IMAGE_COLUMNS)
     if best is not None:
         return files[best]
+    if files:  # of two nobody knows which is meant, as image_before and image_after
+        return next(iter(files.values())) if len(files) == 1 else None
     if called is not None:
         return names.index(called)
     if of_images:
-        return of_images[0]
+        return of_images[0] if len(of_images) == 1 else None
     others = [place for place in found if place not in ids and _are_numbers(cells[place])]
     may_be_others = any(2 * len(set(cells[place])) > len(table) for place in others)
     return None if may_be_others and _counts_rows(cells[ids[0]]) else ids[0]

@@ -423,6 +423,14 @@ def test_two_columns_that_could_be_the_image_are_not_guessed(tmp_path):
     lines = ["id,product,caption", *swapped(tmp_path, "{n},{other},Of {other}.")]
     (tmp_path / "captions.csv").write_text("\n".join(lines) + "\n")
     assert "id, product, caption" in refusal(read_all, "auto", tmp_path)
+    for header, row in (
+        ("image_before,image_after,caption", "{n}.jpg,{other}.jpg,Of both."),
+        ("photo_left,photo_right,caption", "{n},{other},Of both."),
+    ):
+        pairs = "\n".join([header, *swapped(tmp_path, row)])
+        (tmp_path / "captions.csv").write_text(pairs + "\n")
+        assert header.replace(",", ", ") in refusal(read_all, "auto", tmp_path)
+    (tmp_path / "captions.csv").write_text("\n".join(lines) + "\n")
     corpus = read_all("captions_csv", tmp_path, image_field="product")
     texts = dict(corpus.captions[["image_id", "text"]].itertuples(index=False))
     assert texts["photos/1.jpg"] == "Of 1."
