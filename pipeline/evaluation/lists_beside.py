@@ -50,8 +50,15 @@ class Order:
         return _is_other_order(names, orders)
 
     def of_captions(self, lines: Sequence[str], column: str) -> bool:
-        """Whether lines are all caption_ids, or all texts, of a split or the corpus, in another
-        order."""
+        """Whether lines are those of all captions of a split or the corpus, in another order.
+
+        Args:
+            lines: of a list.
+            column: of the table of captions, caption_id or text.
+
+        Returns:
+            Whether they are.
+        """
         orders = [list(map(_plain, captions[column])) for _, captions in self._parts()]
         return _is_other_order(list(map(_plain, lines)), orders)
 
