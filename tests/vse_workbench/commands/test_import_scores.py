@@ -32,7 +32,11 @@ def test_one_command_prints_a_table_without_our_loss(project, run_vse):
     np.save(project / "my.npy", made_scores(0.8).scores)
     names = ("--criterion", "csls", "--criterion", "inverted_softmax")
     done = run_vse("import", "scores", "my.npy", "--name", "mine", *names, cwd=project)
-    assert done.stderr.startswith("data/scores/mine.h5: test 12 x 30 (images x captions)\n")
+    assert done.stderr.startswith(
+        "my.npy, image_ids: no ids; the 12 rows are those of the test split in order\n"
+        "my.npy, caption_ids: no ids; the 30 rows are those of the test split in order\n"
+        "data/scores/mine.h5: test 12 x 30 (images x captions)\n"
+    )
     found = read_scores(project / "data/scores/mine.h5", "test")
     np.testing.assert_array_equal(found.scores, made_scores(0.8).scores)
     assert found.caption_image_ids == made_scores(0.8).caption_image_ids
