@@ -224,7 +224,7 @@ def _named_form(
 
 
 def image_column(
-    names: Sequence[str], rows: Iterable[Sequence[str]], there: Set[str]
+    names: Sequence[str], rows: Sequence[Sequence[str]], there: Set[str]
 ) -> int | None:
     """The column of a table that names the images, by what it is called and what its cells hold.
 
@@ -238,9 +238,8 @@ def image_column(
         rows, or where none is called so: a column of files of images, else one of ids that files
         are called by. None where there is none, or where two columns of ids could be it.
     """
-    table = [*rows]
     cells = [
-        [row[place].strip().strip('"') if place < len(row) else "" for row in table]
+        [row[place].strip().strip('"') if place < len(row) else "" for row in rows]
         for place in range(len(names))
     ]
     called = first_of(names, IMAGE_COLUMNS)
@@ -264,7 +263,7 @@ def image_column(
     if of_images:
         return of_images[0] if len(of_images) == 1 else None
     others = [place for place in found if place not in ids and _are_numbers(cells[place])]
-    may_be_others = any(2 * len(set(cells[place])) > len(table) for place in others)
+    may_be_others = any(2 * len(set(cells[place])) > len(rows) for place in others)
     return None if may_be_others and _counts_rows(cells[ids[0]]) else ids[0]
 
 
