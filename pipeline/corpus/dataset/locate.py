@@ -43,6 +43,11 @@ from pipeline.runtime.text import Problems, is_inside
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
 # What names of images on somebody's disk, or of addresses, begin with.
 _BEGINNING = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?/*")
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+# A name that counts files: `7`, `IMG_0007`. Longer numbers are ids, which no two images share.
+_COUNTED = re.compile(r"(?:[^\W\d_]+[ _-]?)?\d{1,6}")
+MOST_OF = 0.9  # of images that have files, for numbers of addresses to be no chance
+HALF = 0.5  # likewise, where the files lie in a folder that is called as the address says
 # Endings of files that may hold features of images.
 VECTORS = tuple(ending for ending in VECTOR_FILES if ending != ".parquet")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".rar", ".7z")
@@ -114,6 +119,7 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
             return _without_files(folder, names, vectors)
     if not found:
         _raise_none_found(folder, raw, base, names)
+    _check_no_chance(base, names, found)
     _check_one_to_one(base, found)
     check_copies(folder, raw, found)
     absent = {name: _below(name) for name in names if name not in found}
@@ -396,6 +402,36 @@ def _unique(
         for name, kept in keys.items()
         if counts[kept] == 1 and len(here[kept]) == 1
     }
+
+
+def _check_no_chance(base: Path, names: Sequence[str], found: Mapping[str, str]) -> None:
+    """Refuse addresses of which a part are files here by numbers: files that count the rows of a
+    table, as downloads do, have such names, too, and are other images.
+
+    Args:
+        base: the folder that images are looked for in.
+        names: the images as the annotations name them.
+        found: those that were found by their last parts, to paths.
+    """
+    if not all(_WEB.match(name) for name in names):
+        return
+    are_shared = all(_shares_folder(name, path) for name, path in found.items())
+    if len(found) > len(names) * (HALF if are_shared else MOST_OF):
+        return
+    if 2 * sum(_COUNTED.fullmatch(stem_of(name)) is not None for name in found) < len(found):
+        return
+    name, path = next(iter(found.items()))
+    raise WorkbenchError(
+        f"{base}: of {len(names):,} images named by addresses {len(found):,} have a file of the "
+        f"same number, which may be chance: {name!r} may be {path}, or the files count the rows",
+        "add a column with the file of each row to the annotations, and name it by "
+        "corpus.image_field in params.yaml",
+    )
+
+
+def _shares_folder(name: str, path: str) -> bool:
+    """Whether the last folder of an image's name and that of its file have one name."""
+    return shared_parts(with_slashes(name).rpartition("/")[0], path.rpartition("/")[0]) > 0
 
 
 def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.dataset.folder import Folder, depth
+from pipeline.corpus.dataset.folder import Folder, depth, stem_of, without_ending
 from pipeline.corpus.dataset.locate import has_its_name, is_among
 from pipeline.corpus.dataset.source import Options, find_in_raw
 from pipeline.corpus.dataset.splits import split_in_path, without_split
@@ -123,6 +123,8 @@ def annotation_files(
             return next(iter(recognise(alone)), Found((name,)))
         folder = folder.below(name)
     finds = recognise(folder)
+    if name is None:
+        finds = not_of_others(folder, options.corpus.images, finds)
     if not finds:
         others = few_files(folder, *{f"*{Path(glob).suffix}" for glob in published})
         meant = folder.matching(*published) or (others if len(others) == 1 else [])
@@ -143,6 +145,37 @@ def annotation_files(
     if best[0].needs_images:  # of arrays and captions their reader says which lacks the other
         check_files_left(folder, best[0].files)
     return best[0]
+
+
+def not_of_others(folder: Folder, chosen: str | None, finds: Sequence[Found]) -> list[Found]:
+    """Finds without those whose images lie beside them in another folder than the chosen one, where
+    others are in it: images of two folders may have the same names.
+
+    Args:
+        folder: the files of the user's folder.
+        chosen: corpus.images, None for none.
+        finds: of one reader or several.
+
+    Returns:
+        Those that are left, in their order; all without a chosen folder.
+    """
+    start = f"{(chosen or '').rstrip('/')}/"
+    if chosen is None or not any(file.startswith(start) for one in finds for file in one.files):
+        return list(finds)
+    return [one for one in finds if not _is_of_others(folder, start, one)]
+
+
+def _is_of_others(folder: Folder, start: str, found: Found) -> bool:
+    """Whether files lie outside a folder, and not above it, and have most of their images beside
+    them."""
+    places = {file.rpartition("/")[0] for file in found.files}
+    if "" in places or any(f"{own}/".startswith(start) for own in places):
+        return False
+    if any(start.startswith(f"{own}/") for own in places):
+        return False
+    beside = {without_ending(file) for own in places for file in folder.files[own]}
+    number = sum(stem_of(image) in beside for image in found.names)
+    return 2 * number > len(found.names)
 
 
 def check_files_left(folder: Folder, read: Sequence[str]) -> None:

@@ -32,10 +32,9 @@ from pipeline.corpus.dataset.split_values import (
     names_in_data,
 )
 from pipeline.corpus.dataset.splits import (
-    are_flags,
+    flags_of_splits,
     is_flagged,
     split_named,
-    split_of_flag,
     split_without_flag,
 )
 from pipeline.corpus.dataset.table_form import SEPARATORS, separated_rows, table_lines
@@ -164,6 +163,27 @@ def images_in_table(path: Path, known: Known, few: bool = False) -> Images:
     return {}
 
 
+def flags_in_table(path: Path, known: Known) -> tuple[list[str], list[str]]:
+    """The columns of a table that are called like flags of splits, such as `is_test`.
+
+    Args:
+        path: the file.
+        known: the images.
+
+    Returns:
+        The names of those that divide its images, and of those that do not, as `plain_name` has
+        them; empty for what is no table of images that are known.
+    """
+    beginning = beginning_of(path)
+    for separator in SEPARATORS:
+        rows = _rows(beginning, separator, known)
+        columns = _columns(rows, known, few=False)
+        if columns.images:
+            taken, left = flags_of_splits(dict(zip(columns.names, columns.below, strict=True)))
+            return ([], left) if _by_words(columns) else ([*taken], left)
+    return [], []
+
+
 Read = Callable[[Rows], Images]
 
 
@@ -241,12 +261,9 @@ def _by_flags(columns: _Columns) -> Read | None:
     """A column of images, and columns such as `is_test` of which each says of one split, whether an
     image is in it."""
     below, names, images = columns
-    flags: dict[int, str] = {}
-    for place, name in enumerate(names):
-        split = split_of_flag(name)
-        if split is not None and are_flags(below[place]):
-            flags[place] = split
-    if not flags or len(set(flags.values())) < len(flags):
+    called, _ = flags_of_splits(dict(zip(names, below, strict=True)))
+    flags = {names.index(name): split for name, split in called.items()}
+    if not flags:
         return None
     rest = split_without_flag(flags.values())
 

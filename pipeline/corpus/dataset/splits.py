@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.corpus.dataset.cells import SPLIT_COLUMNS
+from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, plain_name
 from pipeline.corpus.dataset.source import Options
 from pipeline.corpus.tables import SPLITS
 from pipeline.runtime.errors import WorkbenchError, counted, listing
@@ -34,6 +34,9 @@ SPLIT_WORDS = tuple(_SPLIT_OF)
 _TRUE = frozenset({"true", "yes", "1", "1.0", "t", "y"})
 _FALSE = frozenset({"false", "no", "0", "0.0", "f", "n", ""})
 RESTVAL = "restval"  # Karpathy's third part of MS-COCO: validation images that may train
+
+HALF = 0.5  # of the images: those for training are more, all others fewer
+NEARLY_ALL = 0.95  # of the images: a flag that as many have says something else
 
 TAIL = 4096  # bytes at the end of files of one size that are compared first
 
@@ -86,6 +89,39 @@ def are_flags(cells: Iterable[str]) -> bool:
     """
     words = {cell.lower() for cell in cells}
     return words <= _TRUE | _FALSE and not words.isdisjoint(_TRUE) and not words.isdisjoint(_FALSE)
+
+
+def flags_of_splits(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], list[str]]:
+    """The columns of flags that divide images, of those that are called so.
+
+    `valid` may say that a row is good, and `train` that a photograph shows one. So a column alone
+    counts only where its name says more (`is_test`), or no other column has flags, and where it has
+    as many flags as its split may have: `valid` and `test` of fewer than half of the images, `train`
+    of half, and not of nearly all. Several divide images that have one flag at most.
+
+    Args:
+        columns: by name, as the file writes it, the cells of every column.
+
+    Returns:
+        By the names of columns their splits, none where two are of one split; and the names of
+        those that are called so and not taken.
+    """
+    flags = {name: cells for name, cells in columns.items() if are_flags(cells)}
+    splits = {name: split_of_flag(plain_name(name)) for name in flags}
+    called = {name: split for name, split in splits.items() if split is not None}
+    if len(set(called.values())) < len(called):
+        return {}, list(called)
+    if len(called) > 1:
+        rows = zip(*(map(is_flagged, flags[name]) for name in called), strict=True)
+        are_one = all(sum(row) < 2 for row in rows)
+        return (called, []) if are_one else ({}, list(called))
+    for name, split in called.items():
+        share = sum(map(is_flagged, flags[name])) / len(flags[name])
+        is_plain = "_" in plain_name(name) and split != "val"
+        is_split = HALF <= share <= NEARLY_ALL if split == "train" else share < HALF
+        if not is_plain and (len(flags) > 1 or not is_split):
+            return {}, [name]
+    return called, []
 
 
 def is_flagged(cell: str) -> bool:

@@ -93,6 +93,25 @@ def read_captions(
     Raises:
         WorkbenchError: the file is no table of captions, or lines cannot be read; they are named.
     """
+    return captions_in(*read_cells(path, columns, there))
+
+
+def read_cells(
+    path: Path, columns: Columns = USUAL, there: Set[str] = frozenset()
+) -> tuple[pd.DataFrame, Form]:
+    """All fields of a table, and its form.
+
+    Args:
+        path: a file in UTF-8, or in UTF-16 with its mark.
+        columns: what the first line calls images and captions.
+        there: as in `find_form`.
+
+    Returns:
+        A row for each of the table's and a column for each of its columns, named by their places.
+
+    Raises:
+        WorkbenchError: as `read_captions`.
+    """
     text = read_text(path)
     form = find_form(text, columns, there)
     if form is None:
@@ -110,7 +129,7 @@ def read_captions(
             "by corpus.image_field and corpus.caption_field",
         )
     cells = _unquoted_cells(text, form)
-    return _captions_in(_any_cells(path, text, form) if cells is None else cells, form)
+    return _any_cells(path, text, form) if cells is None else cells, form
 
 
 def _unquoted_cells(text: str, form: Form) -> pd.DataFrame | None:
@@ -172,8 +191,16 @@ def _any_cells(path: Path, text: str, form: Form) -> pd.DataFrame:
     return pd.DataFrame([cells for _, cells in rows], columns=range(form.width), dtype=str)
 
 
-def _captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
-    """The captions of sound rows, as `read_captions` returns them."""
+def captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
+    """The captions of a table's fields.
+
+    Args:
+        cells: as `read_cells` returns them.
+        form: that of the table.
+
+    Returns:
+        As `read_captions`.
+    """
     table = pd.DataFrame(
         {
             "image": cells[form.image].str.strip(),

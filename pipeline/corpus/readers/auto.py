@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pipeline.corpus.dataset import READERS
 from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain
 from pipeline.corpus.dataset.folder import Folder
-from pipeline.corpus.dataset.recognise import Found, first_records, quality
+from pipeline.corpus.dataset.recognise import Found, first_records, not_of_others, quality
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path, without_split
 from pipeline.corpus.dataset.table_form import columns_named
@@ -55,7 +55,10 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     options = replace(options, folder=folder)
     candidates = ranked_candidates(folder)
     named = options.corpus.annotations
-    if named is not None:
+    if named is None:
+        kept = not_of_others(folder, options.corpus.images, [own.found for own in candidates])
+        candidates = [own for own in candidates if own.found in kept]
+    else:
         candidates = [own for one in candidates if (own := _named(one, named.rstrip("/")))]
     if not candidates:
         _read_by_name(folder, out, options)

@@ -29,9 +29,10 @@ from pipeline.corpus.dataset.splits import (
     split_named,
     split_or_rest,
 )
-from pipeline.corpus.dataset.table import first_images, read_captions
+from pipeline.corpus.dataset.table import captions_in, first_images, read_cells
+from pipeline.corpus.dataset.table_folders import with_folders
 from pipeline.corpus.dataset.table_form import Columns, columns_passed_over, find_form
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems
 
 PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130124.token")
@@ -51,20 +52,27 @@ def recognise(folder: Folder) -> list[Found]:
     for file, form in forms.items():
         if form is not None:
             alike.setdefault(form.described, []).append(file)
-    albums = [own for files in alike.values() for own in _albums(folder, files)]
+    albums = _albums(folder, [file for files in alike.values() for file in files])
     in_albums = {file for own in albums for file in own}
     others = [file for files in alike.values() for file in files if file not in in_albums]
     return [_found(folder, own) for own in (*albums, *files_by_split(others))]
 
 
 def _albums(folder: Folder, files: Sequence[str]) -> list[tuple[str, ...]]:
-    """Tables of one name in several folders, each beside most of its images: one dataset."""
-    by_name: dict[str, list[str]] = {}
+    """Tables of one name in several folders, each beside most of its images: one dataset, whatever
+    their forms and endings."""
+    beside = []
     for file in files:
-        place, _, name = file.rpartition("/")
         images = first_images(head(folder, file), folder.stems) or []
-        if 2 * sum(image in folder.files[place] for image in images) > len(images):
-            by_name.setdefault(name, []).append(file)
+        here = folder.files[file.rpartition("/")[0]]
+        if 2 * sum(image in here for image in images) > len(images):
+            beside.append(file)
+    stems = [Path(file).with_suffix("").as_posix() for file in beside]
+    are_single = len(set(stems)) == len(stems)
+    by_name: dict[str, list[str]] = {}
+    for file in beside:
+        name = Path(file).stem if are_single else Path(file).name
+        by_name.setdefault(name, []).append(file)
     return [tuple(own) for own in by_name.values() if len(own) > 1]
 
 
@@ -94,14 +102,23 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         published=PUBLISHED,
     )
     columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
-    tables = {file: read_captions(raw / file, columns, folder.stems) for file in found.files}
+    tables: dict[str, pd.DataFrame] = {}
+    of_folders: dict[str, None] = {}
+    unread: list[str] = []
+    for file in found.files:
+        cells, form = read_cells(raw / file, columns, folder.stems)
+        cells, column = with_folders(folder, form, cells)
+        tables[file] = captions_in(cells, form)
+        passed = columns_passed_over(head(folder, file), columns, folder.stems)
+        unread += [name for name in passed if name != column]
+        if column:
+            of_folders[column] = None
+    remarks = passed_over(unread)
+    if of_folders:
+        remarks += (f"images: in the folders that column {listing(of_folders)} names",)
     tables = _with_folders(folder, tables)
-    unread = [
-        name
-        for file in found.files
-        for name in columns_passed_over(head(folder, file), columns, folder.stems)
-    ]
-    return source_of(folder, options, tables, passed_over(unread))
+    tables, others = _in_chosen(tables, options.corpus.images)
+    return source_of(folder, options, tables, (*remarks, *others))
 
 
 def source_of(
@@ -201,6 +218,29 @@ def _with_folders(folder: Folder, tables: Mapping[str, pd.DataFrame]) -> dict[st
             inside = {name: joined(places[file], name) for name in names}
             named[file] = rows.assign(image=rows["image"].map(inside))
     return named
+
+
+def _in_chosen(
+    tables: Mapping[str, pd.DataFrame], chosen: str | None
+) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
+    """The captions of images in the folder that corpus.images names, if there are some, their names
+    as paths inside it; all where no name leads there. And a line about those of other folders,
+    whose images may have the same names."""
+    if chosen is None:
+        return dict(tables), ()
+    start = chosen.rstrip("/") + "/"
+    inside = {file: rows["image"].str.startswith(start) for file, rows in tables.items()}
+    number = sum(int(are_inside.sum()) for are_inside in inside.values())
+    left = sum(map(len, tables.values())) - number
+    if number == 0:
+        return dict(tables), ()
+    kept = {
+        file: rows[inside[file]].assign(image=lambda own: own["image"].str.removeprefix(start))
+        for file, rows in tables.items()
+        if inside[file].any()
+    }
+    line = f"left out: {counted(left, 'caption')} of images outside {chosen}"
+    return kept, ((line,) if left else ())
 
 
 def _told_apart(folder: Folder, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -271,3 +271,21 @@ def test_some_copies_are_no_doubt(tmp_path):
     save_images(tmp_path, "readme/0.jpg", "readme/1.jpg")
     found, _ = located(tmp_path, *(f"{number}.jpg" for number in range(6)))
     assert found == [f"photos/{number}.jpg" for number in range(6)]
+
+
+@pytest.mark.parametrize("name", ["http://x.org/photos/{}.jpg", "https://x.org/IMG_{}.png?size=2"])
+def test_numbers_of_addresses_are_no_rows(tmp_path, name):
+    save_images(tmp_path, *(f"images/{number}.jpg" for number in range(30)))
+    save_images(tmp_path, *(f"images/IMG_{number}.jpg" for number in range(30)))
+    names = [name.format(7 * number) for number in range(30)]
+    error = refusal(located, tmp_path, *names)
+    assert "of 30 images named by addresses 5 have a file of the same number" in error
+    assert "corpus.image_field" in error
+    inside, _ = located(tmp_path, *(name.format(number) for number in range(30)))
+    assert len(inside) == 30
+
+
+def test_ids_in_addresses_are_found_wherever_the_others_are(tmp_path):
+    names = [f"http://x.org/{number}_o.jpg" for number in range(4_385_058_960, 4_385_058_980)]
+    save_images(tmp_path, *(f"images/{name.rpartition('/')[2]}" for name in names[:3]))
+    assert located(tmp_path, *names)[0][:3] == [f"images/{n.rpartition('/')[2]}" for n in names[:3]]

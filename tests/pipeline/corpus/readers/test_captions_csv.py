@@ -508,3 +508,64 @@ def test_backslashes_before_quotes_in_the_last_column(raw):
         "b.jpg#0": "A dog, grey",
         "c.jpg#0": "A cat",
     }
+
+
+FOLDER_COLUMNS = {
+    "one level": ("day{}", "day{}"),
+    "an album": ("Pictures/20{}/Rome", "/20{}/Rome"),
+    "of a disk": ("data/c{}", "C:\\Users\\me\\data\\c{}"),
+}
+
+
+@pytest.mark.parametrize("kind", FOLDER_COLUMNS)
+@pytest.mark.parametrize("chosen", [None, 1])
+@pytest.mark.parametrize("name", ["{}.jpg", "{}"])
+def test_a_column_of_folders_tells_files_of_one_name_apart(tmp_path, capsys, kind, chosen, name):
+    place, cell = FOLDER_COLUMNS[kind]
+    pairs = [(day, number) for day in (1, 2) for number in range(4)]
+    save_images(tmp_path, *(f"{place.format(day)}/{number}.jpg" for day, number in pairs))
+    lines = [f"{name.format(n)},{cell.format(day)},Dog {n} of day {day}." for day, n in pairs]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,album,caption", *lines]) + "\n")
+    images = None if chosen is None else place.format(chosen)
+    corpus = read_all("auto", tmp_path, images=images)
+    start = "" if images is None else f"{images}/"
+    paths = (start + corpus.captions["image_id"]).tolist()
+    assert dict(zip(paths, corpus.captions["text"], strict=True)) == {
+        f"{place.format(day)}/{n}.jpg": f"Dog {n} of day {day}."
+        for day, n in pairs
+        if day == (chosen or day)
+    }
+    said = capsys.readouterr().err
+    assert "in the folders that column album names" in said
+    assert (f"left out: 4 captions of images outside {images}" in said) == (chosen is not None)
+
+
+@pytest.mark.parametrize("chosen", [None, "day1", "day2"])
+@pytest.mark.parametrize("endings", [("csv", "txt"), ("txt", "csv"), ("csv", "csv")])
+def test_a_table_beside_images_is_of_these(tmp_path, chosen, endings):
+    days = dict(zip(("day1", "day2"), endings, strict=True))
+    for day, ending in days.items():
+        save_images(tmp_path / day, *(f"{n}.jpg" for n in range(4)))
+        lines = [f"{n}.jpg,Dog {n} of {day}." for n in range(4)]
+        header = ["image,caption"] if ending == "csv" else []
+        (tmp_path / day / f"captions.{ending}").write_text("\n".join([*header, *lines]) + "\n")
+    corpus = read_all("auto", tmp_path, images=chosen)
+    start = "" if chosen is None else f"{chosen}/"
+    found = dict(zip(start + corpus.captions["image_id"], corpus.captions["text"], strict=True))
+    assert found == {
+        f"{day}/{n}.jpg": f"Dog {n} of {day}."
+        for day in days
+        for n in range(4)
+        if day == (chosen or day)
+    }
+
+
+def test_json_beside_images_of_another_folder_is_not_read_for_the_chosen_one(tmp_path):
+    for day in ("day1", "day2"):
+        save_images(tmp_path / day, *(f"{n}.jpg" for n in range(4)))
+    captions = {f"{n}.jpg": [f"Dog {n} of day1."] for n in range(4)}
+    (tmp_path / "day1" / "notes.json").write_text(json.dumps(captions))
+    lines = [f"{n}.jpg,Dog {n} of day2." for n in range(4)]
+    (tmp_path / "day2" / "captions.txt").write_text("\n".join(["image,caption", *lines]))
+    corpus = read_all("auto", tmp_path, images="day1")
+    assert corpus.captions["text"].str.contains("of day1").all()
