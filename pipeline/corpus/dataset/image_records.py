@@ -23,8 +23,8 @@ from pipeline.corpus.dataset.cells import (
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, composed
 from pipeline.corpus.dataset.splits import (
-    are_flags,
     check_other_splits,
+    flags_of_splits,
     is_flagged,
     is_rest,
     split_named,
@@ -162,13 +162,9 @@ class Records:
         return None
 
     def _flags(self) -> dict[str, str]:
-        """The split of every field that is a flag of one; none where two are of one split."""
-        found = {}
-        for name in self.names:
-            split = split_of_flag(plain_name(name))
-            if split is not None and are_flags(self._words(name)):
-                found[name] = split
-        return found if len(set(found.values())) == len(found) else {}
+        """The split of every field that is a flag of one."""
+        called = [name for name in self.names if split_of_flag(plain_name(name)) is not None]
+        return flags_of_splits({name: self._words(name) for name in called})[0]
 
     def _flagged(self, image: str, flags: Mapping[str, str]) -> list[str]:
         """The splits whose flags an image has."""

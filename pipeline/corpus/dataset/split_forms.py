@@ -179,8 +179,10 @@ def flags_in_table(path: Path, known: Known) -> tuple[list[str], list[str]]:
         rows = _rows(beginning, separator, known)
         columns = _columns(rows, known, few=False)
         if columns.images:
+            if _by_words(columns) or _by_columns(rows, known, few=False):
+                return [], []
             taken, left = flags_of_splits(dict(zip(columns.names, columns.below, strict=True)))
-            return ([], left) if _by_words(columns) else ([*taken], left)
+            return [*taken], left
     return [], []
 
 

@@ -24,6 +24,7 @@ from pipeline.corpus.dataset.source import Options, find_in_raw
 from pipeline.corpus.dataset.split_forms import (
     NUMBERED,
     beginning_of,
+    flags_in_table,
     images_in_file,
     images_in_list,
     images_in_table,
@@ -96,6 +97,7 @@ def with_split_lists(
     named = options.corpus.split_files
     lists = None
     unread: tuple[str, ...] = ()
+    flags = ""
     if named is not None:
         path = find_in_raw(folder.root, named, "corpus.split_files")
         lists = named_split_lists(path, splits)
@@ -104,7 +106,9 @@ def with_split_lists(
         lists = _found_in(folder, files, known)
         listed_in = lists or SplitLists((), {})
         read = {*(folder.root / file for file in files), *listed_in.files}
+        flags, of_flags = _flags_in(read, known)
         unread = (
+            *of_flags,
             *_other_lists(folder, splits, known, lists),
             *unread_splits(folder, known, listed_in.images, read),
         )
@@ -124,7 +128,7 @@ def with_split_lists(
     rest = "" if has_train else "; images that they lack are for training"
     foreign = len(listed.keys() - divided.keys())
     without = (f"of the images of the lists {foreign:,} have no captions",) if foreign else ()
-    return divided, (f"splits: of the lists {lists}{rest}", *without, *unread, *others)
+    return divided, (f"splits: of the lists {lists}{flags}{rest}", *without, *unread, *others)
 
 
 def with_folder_splits(
@@ -213,6 +217,21 @@ def _found_in(folder: Folder, files: Sequence[str], known: Known) -> SplitLists 
             "name one of these folders by corpus.split_files in params.yaml",
         )
     return next(iter(found.values()), None)
+
+
+def _flags_in(files: Collection[Path], known: Known) -> tuple[str, tuple[str, ...]]:
+    """What is said of columns of flags in the tables that are read: of those that divide the
+    images, and a line about those that are called so and do not."""
+    taken: dict[str, None] = {}
+    left: dict[str, None] = {}
+    for path in sorted(files):
+        if _TABLES.fullmatch(path.name):
+            flags, others = flags_in_table(path, known)
+            taken |= dict.fromkeys(flags)
+            left |= dict.fromkeys(f"{name} in {path.name}" for name in others)
+    divide = f", column {listing(taken)}" if taken else ""
+    line = f"not taken for splits: column {listing(left)}, which may say something else"
+    return divide, ((line,) if left else ())
 
 
 def _is_nothing_else(path: Path) -> bool:

@@ -95,9 +95,9 @@ def flags_of_splits(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, str
     """The columns of flags that divide images, of those that are called so.
 
     `valid` may say that a row is good, and `train` that a photograph shows one. So a column alone
-    counts only where its name says more (`is_test`), or no other column has flags, and where it has
-    as many flags as its split may have: `valid` and `test` of fewer than half of the images, `train`
-    of half, and not of nearly all. Several divide images that have one flag at most.
+    counts only where its name says more (`is_test`), or where no other column has flags and it has
+    as many as its split may have: `valid` and `test` of fewer than half of the images, `train` of
+    half and not of nearly all. Several count where no image has two.
 
     Args:
         columns: by name, as the file writes it, the cells of every column.
@@ -107,21 +107,21 @@ def flags_of_splits(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, str
         those that are called so and not taken.
     """
     flags = {name: cells for name, cells in columns.items() if are_flags(cells)}
-    splits = {name: split_of_flag(plain_name(name)) for name in flags}
-    called = {name: split for name, split in splits.items() if split is not None}
+    splits = {name: split_of_flag(plain_name(name)) for name in columns}
+    named = [name for name, split in splits.items() if split is not None]
+    called = {name: split for name, split in splits.items() if split is not None and name in flags}
     if len(set(called.values())) < len(called):
-        return {}, list(called)
-    if len(called) > 1:
-        rows = zip(*(map(is_flagged, flags[name]) for name in called), strict=True)
-        are_one = all(sum(row) < 2 for row in rows)
-        return (called, []) if are_one else ({}, list(called))
-    for name, split in called.items():
+        return {}, named
+    for name, split in called.items() if len(called) == 1 else ():
         share = sum(map(is_flagged, flags[name])) / len(flags[name])
-        is_plain = "_" in plain_name(name) and split != "val"
+        is_plain = "_" in plain_name(name) and not plain_name(name).endswith("valid")
         is_split = HALF <= share <= NEARLY_ALL if split == "train" else share < HALF
         if not is_plain and (len(flags) > 1 or not is_split):
-            return {}, [name]
-    return called, []
+            return {}, named
+    rows = zip(*(map(is_flagged, flags[name]) for name in called), strict=True)
+    if any(sum(row) > 1 for row in rows):
+        return {}, named
+    return called, [name for name in named if name not in called]
 
 
 def is_flagged(cell: str) -> bool:

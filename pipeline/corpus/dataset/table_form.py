@@ -344,6 +344,8 @@ def columns_passed_over(
         return []
     read = {form.image, form.split, form.number, *form.captions}
     others = [name for place, name in enumerate(form.names) if place not in read]
+    if form.split is not None:
+        return others
     return [name for name in others if split_of_flag(plain_name(name)) is None]
 
 

@@ -4,12 +4,15 @@ import json
 
 import pytest
 from commands import refusal
+from hypothesis import given
+from hypothesis import strategies as st
 from reader_cases import read_all, record, save_images
 
 from pipeline.corpus.dataset.folder import list_folder
 from pipeline.corpus.dataset.split_forms import images_in_table
 from pipeline.corpus.dataset.split_lists import find_split_lists
 from pipeline.corpus.dataset.split_names import Known
+from pipeline.corpus.dataset.splits import flags_of_splits
 
 NAMES = [f"{letter}.jpg" for letter in "abcdef"]
 SPLITS = {"train": ["a.jpg", "b.jpg"], "val": ["c.jpg"], "test": ["d.jpg", "e.jpg"]}
@@ -638,3 +641,39 @@ def test_names_with_commas_and_blanks_in_sections(tmp_path):
     splits = read_all("auto", tmp_path).images.set_index("image_id")["split"]
     assert splits["a,b 0.jpg"] == "val"
     assert splits["a,b 1.jpg"] == "test"
+
+
+@given(
+    name=st.sampled_from(["valid", "is_valid", "train", "test", "Is Test", "is_train", "is_val"]),
+    others=st.booleans(),
+    flags=st.lists(st.booleans(), min_size=20, max_size=20),
+)
+def test_a_column_of_flags_that_is_no_split(name, others, flags):
+    columns = {"image": [f"{n}.jpg" for n in range(20)], name: [str(flag) for flag in flags]}
+    if others:
+        columns["person"] = ["1", "0"] * 10
+    taken, left = flags_of_splits(columns)
+    share = sum(flags) / len(flags)
+    says_more = name in ("Is Test", "is_train", "is_val")
+    may_be = 0.5 <= share <= 0.95 if name == "train" else share < 0.5
+    is_taken = 0 < share < 1 and (says_more or (may_be and not others))
+    assert list(taken) == ([name] if is_taken else [])
+    assert left == ([] if is_taken else [name])
+
+
+def test_images_with_two_flags_are_of_no_split():
+    cells = {"train": ["1", "1", "0"], "test": ["0", "1", "1"]}
+    assert flags_of_splits(cells) == ({}, ["train", "test"])
+
+
+@pytest.mark.parametrize(("name", "is_split"), [("valid", False), ("is_test", True)])
+def test_a_column_of_flags_is_named(tmp_path, name, is_split, capsys):
+    save_images(tmp_path / "images", *(f"{n}.jpg" for n in range(10)))
+    flags = ["1" if (n < 3) == is_split else "0" for n in range(10)]
+    lines = [f"{n}.jpg,Dog number {n} runs.,{flags[n]}" for n in range(10)]
+    (tmp_path / "captions.csv").write_text("\n".join([f"image,caption,{name}", *lines]))
+    corpus = read_all("auto", tmp_path)
+    said = capsys.readouterr().err
+    assert ("of the lists captions.csv, column is_test" in said) == is_split
+    assert ("not taken for splits: column valid in captions.csv" in said) != is_split
+    assert (corpus.images["split"] == "test").sum() == (3 if is_split else 1)
