@@ -21,7 +21,8 @@ IMAGE_COLUMNS = (
 )
 CAPTION_COLUMNS = (
     *("caption", "captions", "comment", "text", "texts", "raw", "sentence", "sentences"),
-    *("description", "report", "cap", "alt_text", "caption_str", "prompt", "title"),
+    *("description", "report", "cap", "alt_text", "image_alt_text", "alternative_text"),
+    *("caption_str", "prompt", "title"),
 )
 # Conversations about an image (LLaVA's), of which the only answer is the caption; and the fields of
 # a turn, with who answers.
@@ -35,6 +36,10 @@ TOKENS = "tokens"
 NUMBER = "sentid"
 # What programs write for a missing caption, in Python, pandas, R, SQL and spreadsheets.
 NOTHING = frozenset({"nan", "NaN", "NAN", "None", "NULL", "null", "<NA>", "#N/A", "N/A", "\\N"})
+# What stands between several captions in one cell.
+BETWEEN = ("<sep>", "||", "|", "\n")
+MOST_OF = 0.9  # of the cells of a column, of which the others may have one caption
+FEWEST_WORDS = 3  # of a caption beside others in a cell
 LONGEST_LIST = 1 << 20  # characters of a list that is written as text
 # A list as Python writes it, with commas, or without as NumPy does: no parser sees anything else.
 _STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
@@ -193,6 +198,39 @@ def listed_texts(text: str) -> list[str]:
     value = _json_list(text) or _python_list(text.strip())
     texts = [entry for entry in value if entry is not None]
     return texts if all(map(is_text, texts)) else []
+
+
+def separator_of_captions(cells: Sequence[str]) -> str | None:
+    """What stands between several captions in one cell, as `A dog runs.|A dog is on grass.`
+
+    Args:
+        cells: of captions, those of all rows.
+
+    Returns:
+        One of BETWEEN that nearly all cells have, between texts of several words. Line ends only
+        where all cells have equal numbers of lines that begin alike, since a text may be wrapped.
+        None where texts behind it are the same for most rows, as the name of a site is.
+    """
+    filled = [cell for cell in cells if cell.strip()]
+    for sign in BETWEEN:
+        if sum(sign in cell for cell in filled) < MOST_OF * len(filled) or not filled:
+            continue
+        parts = [[part.strip() for part in cell.split(sign)] for cell in filled]
+        texts = [text for own in parts for text in own if text]
+        are_texts = sum(len(text.split()) >= FEWEST_WORDS for text in texts) == len(texts)
+        behind = [text for own in parts for text in own[1:] if text]
+        differ = 2 * len(set(behind)) > len(behind)
+        is_wrapped = sign == "\n" and not _are_lines(parts)
+        return sign if are_texts and differ and not is_wrapped else None
+    return None
+
+
+def _are_lines(parts: Sequence[Sequence[str]]) -> bool:
+    """Whether lines are texts of their own: as many in every cell, all of them with a capital at
+    the beginning, or none."""
+    numbers = {len([*filter(None, own)]) for own in parts}
+    have_capitals = {text[:1].isupper() for own in parts for text in own if text}
+    return len(numbers) == 1 and len(have_capitals) == 1
 
 
 def _listed_records(text: str) -> list[Text]:

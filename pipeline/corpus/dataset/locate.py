@@ -23,6 +23,7 @@ from pipeline.corpus.dataset.copies import (
     several_files,
 )
 from pipeline.corpus.dataset.folder import (
+    IMAGE_ENDINGS,
     Folder,
     depth,
     joined,
@@ -120,6 +121,7 @@ def locate_images(folder: Folder, chosen: str | None, names: Sequence[str]) -> L
     if not found:
         _raise_none_found(folder, raw, base, names)
     _check_no_chance(base, names, found)
+    _check_whole_names(folder, [name for name in names if name not in found])
     _check_one_to_one(base, found)
     check_copies(folder, raw, found)
     absent = {name: _below(name) for name in names if name not in found}
@@ -432,6 +434,38 @@ def _check_no_chance(base: Path, names: Sequence[str], found: Mapping[str, str])
 def _shares_folder(name: str, path: str) -> bool:
     """Whether the last folder of an image's name and that of its file have one name."""
     return shared_parts(with_slashes(name).rpartition("/")[0], path.rpartition("/")[0]) > 0
+
+
+def _check_whole_names(folder: Folder, names: Sequence[str]) -> None:
+    """Refuse names without folders that are those of several files: the images are there, and which
+    is meant is not said.
+
+    Args:
+        folder: the files below the folder that images are looked for in.
+        names: those of no file that was found.
+    """
+    images = Folder(folder.root, _images_in(folder))
+    bare = [name for name in names if with_slashes(name) == name and "/" not in name]
+    several: dict[str, list[str]] = {}
+    for key in (str, without_ending):
+        own = [name for name in bare if key is str or not name.lower().endswith(IMAGE_ENDINGS)]
+        several |= files_of(images, own, key)
+    if several:
+        name, paths = next(iter(several.items()))
+        raise WorkbenchError(
+            f"{folder.root}: {len(several):,} images of the annotations have several files: "
+            f"{name!r} may be {listing(paths, 3)}",
+            "write them with their folders and endings in the annotations, or move the other files "
+            "away",
+        )
+
+
+def _images_in(folder: Folder) -> dict[str, frozenset[str]]:
+    """The files of each folder whose names end as those of images."""
+    return {
+        place: frozenset(name for name in files if name.lower().endswith(IMAGE_ENDINGS))
+        for place, files in folder.files.items()
+    }
 
 
 def _check_one_to_one(base: Path, found: Mapping[str, str]) -> None:

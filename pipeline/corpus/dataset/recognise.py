@@ -39,8 +39,9 @@ class Found:
     files: their paths inside the folder. names: some images as the files name them, empty where
     the images are inside the files. has_splits: whether they say, or their names say, which images
     are for test. is_published: whether they have the names that the dataset's authors gave them.
-    is_damaged: whether nothing but their names says what they are, so that reading says what is
-    wrong with them. needs_images: False for files that are read without photographs.
+    has_titles: whether the captions are titles, which may be no more than names. is_damaged:
+    whether nothing but their names says what they are, so that reading says what is wrong with
+    them. needs_images: False for files that are read without photographs.
     """
 
     files: tuple[str, ...]
@@ -50,6 +51,7 @@ class Found:
     is_damaged: bool = False
     needs_images: bool = True
     is_few: bool = False
+    has_titles: bool = False
 
     def __str__(self) -> str:
         return listing(self.files, 3)
@@ -58,11 +60,11 @@ class Found:
 Recogniser = Callable[[Folder], list[Found]]
 
 
-def quality(found: Found, stems: Set[str]) -> tuple[bool, int, bool, int, bool, bool, bool]:
+def quality(found: Found, stems: Set[str]) -> tuple[bool, int, bool, bool, int, bool, bool, bool]:
     """How good a find is, larger is better: what can be read comes first, then images that are
-    there, then files that need no images, then captions of most images, then what lies further up,
-    then splits, then a published name, then images under their own names: MS-COCO's of 2014 are
-    there under other names, too, where those of 2017 are.
+    there, then files that need no images, then captions of most images, then those that are no
+    titles, then what lies further up, then splits, then a published name, then images under their
+    own names: MS-COCO's of 2014 are there under other names, too, where those of 2017 are.
 
     Args:
         found: the find.
@@ -70,8 +72,8 @@ def quality(found: Found, stems: Set[str]) -> tuple[bool, int, bool, int, bool, 
 
     Returns:
         A tuple that sorts finds: readable, 2 for images that are there and 1 where none are needed,
-        captions of most images, minus the depth of its deepest file, splits, published, images
-        under their own names.
+        captions of most images, no titles, minus the depth of its deepest file, splits, published,
+        images under their own names.
     """
     are_there = not found.names or any(is_among(name, stems) for name in found.names)
     deepest = max(depth(file.rpartition("/")[0]) for file in found.files)
@@ -80,6 +82,7 @@ def quality(found: Found, stems: Set[str]) -> tuple[bool, int, bool, int, bool, 
         not found.is_damaged,
         (2 if are_there else 0) if found.needs_images else 1,
         not found.is_few,
+        not found.has_titles,
         -deepest,
         found.has_splits,
         found.is_published,
@@ -205,7 +208,7 @@ def check_files_left(folder: Folder, read: Sequence[str]) -> None:
                     f"{fault.message}; it belongs to {read[0]}",
                     fault.hint or "copy it again, or move it away if it does not belong there",
                 )
-            say(f"not read: {file}, which has no images with captions; {read[0]} has")
+            say(f"not read: {file}, in which no images with captions are known, as in {read[0]}")
 
 
 def _damage(folder: Folder, file: str) -> WorkbenchError | None:

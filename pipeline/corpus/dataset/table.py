@@ -17,7 +17,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.corpus.dataset.cells import NOTHING, listed_texts
+from pipeline.corpus.dataset.cells import (
+    CAPTION_COLUMNS,
+    FEWEST_WORDS,
+    NOTHING,
+    listed_texts,
+    separator_of_captions,
+)
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
 from pipeline.corpus.dataset.table_form import (
     LINES_LOOKED_AT,
@@ -27,8 +33,10 @@ from pipeline.corpus.dataset.table_form import (
     USUAL,
     Columns,
     Form,
+    are_the_same,
     find_form,
     separated_rows,
+    shape_of,
     table_lines,
     with_line_ends,
 )
@@ -129,7 +137,29 @@ def read_cells(
             "by corpus.image_field and corpus.caption_field",
         )
     cells = _unquoted_cells(text, form)
-    return _any_cells(path, text, form) if cells is None else cells, form
+    if cells is None:
+        cells = _any_cells(path, text, form)
+    if form.has_header and columns.captions == CAPTION_COLUMNS and len(form.captions) == 1:
+        _check_differ(path, cells, form)
+    return cells, form
+
+
+def _check_differ(path: Path, cells: pd.DataFrame, form: Form) -> None:
+    """Refuse captions that are all the same beside a column of texts that are not: the first are
+    what somebody asked of a program, and the others its answers."""
+    texts = cells[form.captions[0]].tolist()
+    if not are_the_same(texts):
+        return
+    read = {form.image, form.split, form.number, *form.captions}
+    for place in set(range(form.width)) - read:
+        others = [text.strip() for text in cells[place].astype(str)]
+        words = sum(len(text.split()) for text in others)
+        if words >= FEWEST_WORDS * len(others) and 2 * len(set(others)) > len(others):
+            raise WorkbenchError(
+                f"{path}: all texts in column {form.names[form.captions[0]]} are the same "
+                f"({texts[0].strip()[:60]!r}), those in column {form.names[place]} are not",
+                "name the column of captions by corpus.caption_field in params.yaml",
+            )
 
 
 def _unquoted_cells(text: str, form: Form) -> pd.DataFrame | None:
@@ -221,10 +251,36 @@ def captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
         table = table[~table["text"].isin({"", *NOTHING})].reset_index(drop=True)
     filled = [cell for cell in table["text"].head(LINES_LOOKED_AT) if cell]
     if filled and all(map(listed_texts, filled)):
-        several = [listed_texts(cell) or [cell] for cell in table["text"]]
-        table = table.assign(text=pd.Series(several, dtype=object), number=-1)
-        table = table.explode("text", ignore_index=True)
-        table["text"] = table["text"].str.strip()
+        table = _divided(table, [listed_texts(cell) or [cell] for cell in table["text"]])
+    sign = separator_of_captions(filled)
+    if sign is not None and sign == separator_of_captions(table["text"].tolist()):
+        table = _divided(table, [cell.split(sign) for cell in table["text"]])
+        table = table[table["text"] != ""].reset_index(drop=True)
+    return table
+
+
+def several_in_cells(file: str, form: Form, rows: int, captions: int) -> tuple[str, ...]:
+    """A line about a table whose cells have several captions, none for any other.
+
+    Args:
+        file: its name.
+        form: that of the table.
+        rows: how many it has.
+        captions: how many captions it has.
+
+    Returns:
+        The line, with both numbers.
+    """
+    if captions <= rows * len(form.captions):
+        return ()
+    return (f"several captions in a cell: {rows:,} rows of {file} have {captions:,}",)
+
+
+def _divided(table: pd.DataFrame, several: Sequence[Sequence[str]]) -> pd.DataFrame:
+    """A table with a row for each of several captions of a cell."""
+    table = table.assign(text=pd.Series(several, dtype=object), number=-1)
+    table = table.explode("text", ignore_index=True)
+    table["text"] = table["text"].str.strip()
     return table
 
 
@@ -276,12 +332,7 @@ def _begin_rows(lines: Sequence[str], form: Form, known: str) -> bool:
     if any(image.lower().endswith(IMAGE_ENDINGS) for image in images):
         return True
     is_numbered = any(map(str.isdigit, known))
-    return is_numbered and all(_shape(image) == _shape(known) for image in images)
-
-
-def _shape(name: str) -> str:
-    """A name with `a` for words and `0` for numbers: equal for `ROCO_00012` and `ROCO_7`."""
-    return re.sub(r"\d+", "0", re.sub(r"[^\W\d_]+", "a", name))
+    return is_numbered and all(shape_of(image) == shape_of(known) for image in images)
 
 
 def _image_in(line: str, form: Form) -> str:

@@ -49,6 +49,7 @@ _IMAGE_AND_TEXT = re.compile(
 _IMAGE = re.compile(rf"\S+(?:{_ENDING})", re.IGNORECASE)
 _IMAGE_OR_CAPTION = re.compile(rf"\S+(?:{_ENDING})(?:#\d+)?", re.IGNORECASE)
 NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
+_SHAPE_OF_NUMBER = "0"
 _QUOTED_FIELDS = re.compile(r'("(?:[^"]|"")*"|[^",]+)(?: *, *"(?:[^"]|"")*")+')
 # a field that needs its quotes: commas elsewhere are then between fields
 _QUOTED_COMMA = re.compile(r'(?:^|,) *"(?:[^"]|"")*,(?:[^"]|"")*" *(?:,|$)')
@@ -175,6 +176,15 @@ def _first_lines(text: str) -> list[str]:
     return lines[1:] if lines and SEPARATOR_LINE.fullmatch(lines[0].strip()) else lines
 
 
+def has_titles(form: Form) -> bool:
+    """Whether a table's captions are titles, which may be no more than names.
+
+    Args:
+        form: that of the table.
+    """
+    return form.has_header and form.names[form.captions[0]] == "title"
+
+
 def columns_named(text: str, there: Set[str]) -> list[str]:
     """The names of columns in the first line of a table.
 
@@ -206,6 +216,8 @@ def _named_form(
         rows = [line.rstrip("\n").split(separator) for line in lines[1:]]
         image = image_column(names, rows, there)
     captions = caption_columns(tuple(names), columns.captions)
+    if columns.captions == CAPTION_COLUMNS:
+        captions = _that_differ(captions, names, _split_lines(lines[1:], separator))
     if image is None or not captions or names.count(names[image]) > 1:
         return None  # tables side by side have each column twice
     split = _place_of(names, SPLIT_COLUMNS)
@@ -221,6 +233,32 @@ def _named_form(
         described=repr(header.strip()[:80]),
         names=tuple(names),
     )
+
+
+def _that_differ(
+    captions: list[list[str]], names: Sequence[str], rows: Sequence[Sequence[str]]
+) -> list[list[str]]:
+    """The columns of captions without one whose first cells are all the same, such as a prompt;
+    all of them where no other is there."""
+    differ = [
+        own
+        for own in captions
+        if len(own) > 1 or not are_the_same([_cell(row, names.index(own[0])) for row in rows])
+    ]
+    return differ or captions
+
+
+def are_the_same(cells: Sequence[str]) -> bool:
+    """Whether some cells, three at least, have one and the same text.
+
+    Args:
+        cells: of one column.
+    """
+    return len(cells) > 2 and cells[0].strip() != "" and len(set(cells)) == 1
+
+
+def _cell(row: Sequence[str], place: int) -> str:
+    return row[place] if place < len(row) else ""
 
 
 def image_column(
@@ -321,9 +359,29 @@ def _stands_alone(cell: str) -> bool:
 
 
 def _are_there(cells: Sequence[str], there: Set[str]) -> bool:
-    """Whether the first cells of a column are nothing but names of images that are there."""
+    """Whether the first cells of a column are names of images, most of which are there, and the
+    others look like these: all of them where they are numbers, which may count the rows."""
     names = [cell.strip().strip('"') for cell in cells]
-    return names != [] and all(name and is_among(name, there) for name in names)
+    missing = [name for name in names if not is_among(name, there)]
+    if not missing or not all(names):
+        return names != [] and all(names)
+    found = set(names) - {*missing} - {*filter(NUMBER.fullmatch, names)}
+    shapes = set(map(shape_of, found))
+    lengths = set(map(len, found))  # of codes such as 1a60ec238e29
+    are_alike = all(
+        _SHAPE_OF_NUMBER in shape_of(name) and (shape_of(name) in shapes or len(name) in lengths)
+        for name in missing
+    )
+    return 2 * len(missing) < len(names) and are_alike
+
+
+def shape_of(name: str) -> str:
+    """A name with `a` for words and `0` for numbers: equal for `ROCO_00012` and `ROCO_7`.
+
+    Args:
+        name: of an image.
+    """
+    return re.sub(r"\d+", _SHAPE_OF_NUMBER, re.sub(r"[^\W\d_]+", "a", name))
 
 
 def columns_passed_over(

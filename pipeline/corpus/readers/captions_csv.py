@@ -29,9 +29,14 @@ from pipeline.corpus.dataset.splits import (
     split_named,
     split_or_rest,
 )
-from pipeline.corpus.dataset.table import captions_in, first_images, read_cells
+from pipeline.corpus.dataset.table import (
+    captions_in,
+    first_images,
+    read_cells,
+    several_in_cells,
+)
 from pipeline.corpus.dataset.table_folders import with_folders
-from pipeline.corpus.dataset.table_form import Columns, columns_passed_over, find_form
+from pipeline.corpus.dataset.table_form import Columns, columns_passed_over, find_form, has_titles
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems
 
@@ -105,15 +110,17 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     tables: dict[str, pd.DataFrame] = {}
     of_folders: dict[str, None] = {}
     unread: list[str] = []
+    several: list[str] = []
     for file in found.files:
         cells, form = read_cells(raw / file, columns, folder.stems)
         cells, column = with_folders(folder, form, cells)
         tables[file] = captions_in(cells, form)
+        several += several_in_cells(file, form, len(cells), len(tables[file]))
         passed = columns_passed_over(head(folder, file), columns, folder.stems)
         unread += [name for name in passed if name != column]
         if column:
             of_folders[column] = None
-    remarks = passed_over(unread)
+    remarks = (*passed_over(unread), *several)
     if of_folders:
         remarks += (f"images: in the folders that column {listing(of_folders)} names",)
     tables = _with_folders(folder, tables)
@@ -193,6 +200,7 @@ def _found(folder: Folder, files: tuple[str, ...]) -> Found:
         or (len(files) > 1 and all(map(split_in_path, files)))
         or _has_lists(folder, beside, names),
         is_published=files[0].rpartition("/")[2].lower() in PUBLISHED,
+        has_titles=form is not None and has_titles(form) and "caption" not in files[0].lower(),
     )
 
 

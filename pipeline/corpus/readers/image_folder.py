@@ -25,8 +25,8 @@ from pipeline.corpus.dataset.rows import is_caption
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.split_lists import said_by_folders
 from pipeline.corpus.dataset.splits import split_in_path
-from pipeline.corpus.dataset.table import first_images, read_captions
-from pipeline.corpus.dataset.table_form import columns_passed_over
+from pipeline.corpus.dataset.table import captions_in, first_images, read_cells, several_in_cells
+from pipeline.corpus.dataset.table_form import columns_passed_over, find_form, has_titles
 from pipeline.corpus.readers.captions_csv import splits_in_column, with_caption_ids
 from pipeline.features.arrays.nested import python_values
 from pipeline.features.arrays.parquet_rows import read_batches, read_schema
@@ -63,6 +63,7 @@ def recognise(folder: Folder) -> list[Found]:
             names=tuple(name for names in tables.values() for name in names),
             has_splits=any(split_in_path(file.rpartition("/")[0]) for file in tables),
             is_published=True,
+            has_titles=all(_has_titles(folder, file) for file in tables),
         )
     ]
 
@@ -91,10 +92,15 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     tables: dict[str, pd.DataFrame] = {}
     unread: list[str] = []
     places: list[str] = []
+    several: list[str] = []
     for file in found.files:
         place, _, name = file.rpartition("/")
-        read_table = _READ.get(Path(name).suffix, read_captions)
-        rows = read_table(raw / file)
+        if file.endswith(CSV):
+            cells, form = read_cells(raw / file)
+            rows = captions_in(cells, form)
+            several += several_in_cells(file, form, len(cells), len(rows))
+        else:
+            rows = _READ[Path(name).suffix](raw / file)
         unread += _columns_passed_over(folder, file)
         inside = {
             image: joined(place, image.removeprefix("./"))
@@ -111,9 +117,15 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         options,
         splits=splits,
         captions=captions,
-        remarks=(*passed_over(unread), *said_by_folders(places), *others),
+        remarks=(*passed_over(unread), *several, *said_by_folders(places), *others),
         files=found.files,
     )
+
+
+def _has_titles(folder: Folder, file: str) -> bool:
+    """Whether the captions of metadata.csv are titles."""
+    form = find_form(head(folder, file)) if file.endswith(CSV) else None
+    return form is not None and has_titles(form)
 
 
 def _columns_passed_over(folder: Folder, file: str) -> list[str]:

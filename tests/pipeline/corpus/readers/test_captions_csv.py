@@ -8,6 +8,7 @@ from reader_cases import options, read_all, save_images
 
 from pipeline.corpus.dataset.folder import list_folder
 from pipeline.corpus.dataset.table import read_captions
+from pipeline.corpus.dataset.table_form import find_form
 from pipeline.corpus.readers import captions_csv
 from pipeline.runtime.errors import WorkbenchError
 
@@ -569,3 +570,114 @@ def test_json_beside_images_of_another_folder_is_not_read_for_the_chosen_one(tmp
     (tmp_path / "day2" / "captions.txt").write_text("\n".join(["image,caption", *lines]))
     corpus = read_all("auto", tmp_path, images="day1")
     assert corpus.captions["text"].str.contains("of day1").all()
+
+
+WORDS = ("A dog runs", "Two cats sleep", "An old man reads", "Some boats lie here")
+TEXTS = [[f"{words} near house {n}" for words in WORDS[: 2 + n % 3]] for n in range(12)]
+
+
+@pytest.mark.parametrize("sign", ["|", " | ", "||", " <sep> ", "<sep>"])
+@pytest.mark.parametrize("name", ["captions.csv", "metadata.csv"])
+def test_several_captions_in_one_cell(tmp_path, capsys, sign, name):
+    save_images(tmp_path, *(f"{n}.jpg" for n in range(12)))
+    lines = [f"{n}.jpg,{sign.join(texts)}" for n, texts in enumerate(TEXTS)]
+    (tmp_path / name).write_text("\n".join(["file_name,captions", *lines]))
+    corpus = read_all("auto", tmp_path)
+    assert corpus.captions.groupby("image_id")["text"].apply(list).to_dict() == {
+        f"{n}.jpg": texts for n, texts in enumerate(TEXTS)
+    }
+    said = capsys.readouterr().err
+    number = sum(map(len, TEXTS))
+    assert f"several captions in a cell: 12 rows of {name} have {number}" in said
+
+
+CELLS = {
+    "lines of captions": ([["A dog runs here.", "It is a brown dog."]] * 4, "\n", True),
+    "lines without capitals": ([["a dog runs", "one brown dog there"]] * 4, "\n", True),
+    "a wrapped text": ([["A dog runs on the", "grass near the house"]] * 4, "\n", False),
+    "lines of some length": (
+        [["A dog runs."], ["A cat is here.", "It is black."]] * 2,
+        "\n",
+        False,
+    ),
+    "the name of a site": ([["A dog runs.", "Free Photos and Art"]] * 4, "|", False),
+    "words": ([["A dog", "brown", "grass"]] * 4, "|", False),
+    "one cell": ([["A dog runs.", "Two dogs run there."], *[["A cat sleeps."]] * 3], "|", False),
+}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_what_is_no_list_of_captions_stays_one(tmp_path, kind):
+    cells, sign, are_several = CELLS[kind]
+    shown = "the name" in kind or "words" in kind
+    rows = [
+        [text if shown and place else f"{text[:1]}{text[1:]} {n}" for place, text in enumerate(own)]
+        for n, own in enumerate(cells)
+    ]
+    save_images(tmp_path, *(f"{n}.jpg" for n in range(4)))
+    lines = [f'{n}.jpg,"{sign.join(texts)}"' for n, texts in enumerate(rows)]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines]))
+    number = len(read_all("auto", tmp_path).captions)
+    assert number == (sum(map(len, rows)) if are_several else 4)
+
+
+def test_a_column_of_one_text_is_no_caption(tmp_path):
+    save_images(tmp_path, *(f"{n}.jpg" for n in range(4)))
+    lines = [f"{n}.jpg,Describe the image.,Dog {n} runs." for n in range(4)]
+    path = tmp_path / "captions.csv"
+    path.write_text("\n".join(["image,text,title", *lines]))
+    assert sorted(read_all("auto", tmp_path).captions["text"])[0] == "Dog 0 runs."
+    path.write_text("\n".join(["image,prompt,response", *lines]))
+    error = refusal(read_all, "auto", tmp_path)
+    assert "all texts in column prompt are the same ('Describe the image.')" in error
+    assert "those in column response are not" in error
+    assert "corpus.caption_field" in error
+    corpus = read_all("auto", tmp_path, caption_field="response")
+    assert sorted(corpus.captions["text"])[0] == "Dog 0 runs."
+    path.write_text("\n".join(["image,text", *(f"{n}.jpg,A brown dog." for n in range(4))]))
+    assert read_all("auto", tmp_path).captions["text"].tolist() == ["A brown dog."] * 4
+
+
+@pytest.mark.parametrize("others", ["a table", "texts"])
+def test_titles_come_after_captions(tmp_path, others):
+    save_images(tmp_path, *(f"{n}.jpg" for n in range(4)))
+    titles = [f"{n}.jpg,Photo {n},40" for n in range(4)]
+    (tmp_path / "metadata.csv").write_text("\n".join(["file_name,title,width", *titles]))
+    lines = [f"{n}.jpg,Dog {n} runs." for n in range(4)]
+    if others == "a table":
+        (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines]))
+    for n in range(4) if others == "texts" else ():
+        (tmp_path / f"{n}.txt").write_text(f"Dog {n} runs.\n")
+    assert read_all("auto", tmp_path).captions["text"].str.startswith("Dog").all()
+
+
+@pytest.mark.parametrize("name", ["Image Alt Text", "Alternative Text", "alt_text"])
+def test_alternative_texts_come_before_titles(tmp_path, name):
+    save_images(tmp_path, *(f"{n}.jpg" for n in range(4)))
+    lines = [f"Photo {n},{n}.jpg,Dog {n} runs." for n in range(4)]
+    (tmp_path / "products.csv").write_text("\n".join([f"Title,Image,{name}", *lines]))
+    assert read_all("auto", tmp_path).captions["text"].str.startswith("Dog").all()
+
+
+@given(missing=st.sets(st.integers(0, 19), min_size=1, max_size=9), has_header=st.booleans())
+def test_images_that_lack_their_files_do_not_hide_a_table_of_ids(missing, has_header):
+    names = [f"ROCO_{n:05}" for n in range(20)]
+    there = {name.lower() for n, name in enumerate(names) if n not in missing}
+    lines = [f"{name}\tThe scan {n} shows a chest." for n, name in enumerate(names)]
+    form = find_form("\n".join(["ID\tCaption"] * has_header + lines), there=there)
+    assert form is not None
+    numbers = [f"{n}\tThe scan {n} shows a chest." for n in range(20)]
+    stems = {str(n) for n in range(20) if n not in missing}
+    form = find_form("\n".join(["ID\tCaption"] * has_header + numbers), there=stems)
+    assert form is None
+
+
+def test_a_name_of_two_files_is_said(tmp_path):
+    save_images(tmp_path / "photos", *(f"p{n}.jpg" for n in range(5)), "p3.png")
+    lines = [f"p{n},Dog {n} runs." for n in range(5)]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines]))
+    error = refusal(read_all, "auto", tmp_path)
+    assert "'p3' may be photos/p3.jpg, photos/p3.png" in error
+    lines = [f"p{n}.jpg,Dog {n} runs." for n in range(5)]
+    (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines]))
+    assert len(read_all("auto", tmp_path).captions) == 5

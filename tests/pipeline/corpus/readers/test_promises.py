@@ -375,7 +375,9 @@ def test_a_file_of_one_split_without_captions_is_said(reader, raw, capsys):
     path.write_text(json.dumps({"images": [{"id": 1, "file_name": "x.jpg"}]}))
     assert read_or_refused(reader, raw) is None
     name = path.relative_to(raw).as_posix()
-    assert f"not read: {name}, which has no images with captions" in capsys.readouterr().err
+    assert (
+        f"not read: {name}, in which no images with captions are known" in capsys.readouterr().err
+    )
 
 
 def test_an_archive_without_samples_and_one_that_cannot_be_unpacked_are_named(tmp_path, capsys):
