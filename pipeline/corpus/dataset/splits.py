@@ -24,7 +24,7 @@ from pipeline.runtime.text import Problems
 
 SPLIT_WORDS_OF = {
     "train": ("train", "training"),
-    "val": ("val", "valid", "validation", "dev"),
+    "val": ("val", "valid", "validation", "validate", "dev"),
     "test": ("test", "testing"),
 }
 _SPLIT_OF = {word: split for split, words in SPLIT_WORDS_OF.items() for word in words}
@@ -55,11 +55,14 @@ def splits_in_path(path: str) -> list[str]:
 
 
 def without_split(path: str) -> str:
-    """A path without the last word that names a split: equal for the files of one dataset."""
+    """A path without the last word that names a split: equal for the files of one dataset. Without
+    all such words where they name one, as in `test/_annotations.test.jsonl`."""
     matches = list(_WORD.finditer(path.lower()))
-    if not matches:
-        return path
-    return path[: matches[-1].start()] + path[matches[-1].end() :]
+    if len(splits_in_path(path)) > 1:
+        matches = matches[-1:]
+    for match in reversed(matches):
+        path = path[: match.start()] + path[match.end() :]
+    return path
 
 
 @lru_cache

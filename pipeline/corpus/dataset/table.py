@@ -45,25 +45,33 @@ from pipeline.runtime.text import Problems, read_text
 
 # One line of the published results.csv lacks its second bar: "2199200615.jpg| 4   A dog runs ...".
 _NUMBER_AND_TEXT = re.compile(r"(\d{1,9})\s+(\S.*)", re.DOTALL)
+# What Flickr8k.token.txt calls a caption: its image, and its number among the image's.
+_ID_OF_CAPTION = re.compile(
+    rf"^(.+(?:{'|'.join(map(re.escape, IMAGE_ENDINGS))}))#(\d{{1,9}})$", re.IGNORECASE
+)
 _QUOTED_FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
 _RULE = re.compile(r"[|:\- ]*--[|:\- ]*")  # below the header of a table in Markdown
 
 
-def first_images(text: str, there: Set[str] = frozenset()) -> list[str] | None:
+def first_images(
+    text: str, there: Set[str] = frozenset(), columns: Columns = USUAL
+) -> list[str] | None:
     """The images of the first rows of a table.
 
     Args:
         text: the beginning of a file.
         there: as in `find_form`.
+        columns: what the first line calls images and captions.
 
     Returns:
         Their names as the table has them; None where it is no table.
     """
-    form = find_form(text, there=there)
+    form = find_form(text, columns, there)
     if form is None:
         return None
     rows = islice(_rows(text, form), LINES_LOOKED_AT)
-    return [cells[form.image].strip() for _, cells in rows if len(cells) == form.width]
+    names = (cells[form.image].strip() for _, cells in rows if len(cells) == form.width)
+    return [_ID_OF_CAPTION.sub(r"\1", name) for name in names]
 
 
 def pairs_in(text: str, columns: Columns) -> list[tuple[str, str]]:
@@ -241,6 +249,10 @@ def captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
     )
     if form.number is not None and len(form.captions) == 1:
         table["number"] = cells[form.number].astype(int)
+    ids = table["image"].str.extract(_ID_OF_CAPTION)
+    if form.number is None and len(ids) and ids.notna().all(axis=None):
+        table["image"] = ids[0]
+        table["number"] = ids[1].astype(int)
     if form.split is not None:
         table["split"] = cells[form.split].str.strip()
     if len(form.captions) > 1:

@@ -8,7 +8,13 @@ from typing import NamedTuple
 from pipeline.corpus.dataset import READERS
 from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain
 from pipeline.corpus.dataset.folder import Folder
-from pipeline.corpus.dataset.recognise import Found, first_records, not_of_others, quality
+from pipeline.corpus.dataset.recognise import (
+    Found,
+    files_by_split,
+    first_records,
+    not_of_others,
+    quality,
+)
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path, without_split
 from pipeline.corpus.dataset.table_form import columns_named
@@ -185,21 +191,27 @@ def _problem_of(folder: Folder, relative: str) -> WorkbenchError | None:
         is_table = path.suffix.lower() in TABLES
         names = columns_named(text, folder.stems) if is_table else []
         if names:
-            return _unnamed(path, relative, "captions_csv", "columns", names)
+            return _unnamed(folder, relative, "captions_csv", "columns", names)
         names = _texts_named(folder, relative) if path.suffix.lower() in RECORDS else []
         if len(names) > 1:
-            return _unnamed(path, relative, "records_json", "fields", names)
+            return _unnamed(folder, relative, "records_json", "fields", names)
     return problem
 
 
 def _unnamed(
-    path: Path, relative: str, reader: str, noun: str, names: Sequence[str]
+    folder: Folder, relative: str, reader: str, noun: str, names: Sequence[str]
 ) -> WorkbenchError:
-    """The error for a file whose columns or fields have names that nobody knows."""
+    """The error for a file, and those of other splits, whose columns or fields have names that
+    nobody knows."""
+    endings = TABLES if reader == "captions_csv" else RECORDS
+    files = (file for file in folder.others if file.lower().endswith(endings))
+    together = next(own for own in files_by_split(files) if relative in own)
+    file = "" if together[1:] else f"corpus.annotations: {relative}, "
     return WorkbenchError(
-        f"{path}: no {noun} of images and captions are known among {listing(names)}",
-        f"set dataset: {reader}, corpus.annotations: {relative}, and "
-        "corpus.image_field and corpus.caption_field to two of them",
+        f"{folder.root}: {listing(together)}: no {noun} of images and captions are known among "
+        f"{listing(names)}",
+        f"set dataset: {reader}, {file}and corpus.image_field and corpus.caption_field to two of "
+        "them",
     )
 
 

@@ -5,6 +5,7 @@ One file, or one for each split. What a table may look like says dataset/table_f
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,13 @@ from pipeline.corpus.dataset.table import (
     several_in_cells,
 )
 from pipeline.corpus.dataset.table_folders import with_folders
-from pipeline.corpus.dataset.table_form import Columns, columns_passed_over, find_form, has_titles
+from pipeline.corpus.dataset.table_form import (
+    USUAL,
+    Columns,
+    columns_passed_over,
+    find_form,
+    has_titles,
+)
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems
 
@@ -46,10 +53,18 @@ OTHERS = ("metadata.csv",)  # image_folder's
 DEEPEST = 4  # folders between raw and a table
 
 
-def recognise(folder: Folder) -> list[Found]:
-    """The tables of captions in a folder; those that differ in their split alone are one find."""
+def recognise(folder: Folder, columns: Columns = USUAL) -> list[Found]:
+    """The tables of captions in a folder; those that differ in their split alone are one find.
+
+    Args:
+        folder: the files of the user's folder.
+        columns: what their first lines call images and captions.
+
+    Returns:
+        The finds.
+    """
     forms = {
-        file: find_form(head(folder, file), there=folder.stems)
+        file: find_form(head(folder, file), columns, folder.stems)
         for file in few_files(folder, *PATTERNS)
         if file.rpartition("/")[2] not in OTHERS and file.count("/") <= DEEPEST
     }
@@ -57,18 +72,18 @@ def recognise(folder: Folder) -> list[Found]:
     for file, form in forms.items():
         if form is not None:
             alike.setdefault(form.described, []).append(file)
-    albums = _albums(folder, [file for files in alike.values() for file in files])
+    albums = _albums(folder, [file for files in alike.values() for file in files], columns)
     in_albums = {file for own in albums for file in own}
     others = [file for files in alike.values() for file in files if file not in in_albums]
-    return [_found(folder, own) for own in (*albums, *files_by_split(others))]
+    return [_found(folder, own, columns) for own in (*albums, *files_by_split(others))]
 
 
-def _albums(folder: Folder, files: Sequence[str]) -> list[tuple[str, ...]]:
+def _albums(folder: Folder, files: Sequence[str], columns: Columns) -> list[tuple[str, ...]]:
     """Tables of one name in several folders, each beside most of its images: one dataset, whatever
     their forms and endings."""
     beside = []
     for file in files:
-        images = first_images(head(folder, file), folder.stems) or []
+        images = first_images(head(folder, file), folder.stems, columns) or []
         here = folder.files[file.rpartition("/")[0]]
         if 2 * sum(image in here for image in images) > len(images):
             beside.append(file)
@@ -99,14 +114,14 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         WorkbenchError: no table, lines that cannot be read, an image in two splits.
     """
     folder = list_raw(raw, options)
+    columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
     found = annotation_files(
         folder,
         options,
-        recognise=recognise,
+        recognise=partial(recognise, columns=columns),
         expected="a table with columns of images and captions, such as captions.txt",
         published=PUBLISHED,
     )
-    columns = Columns.chosen(options.corpus.image_field, options.corpus.caption_field)
     tables: dict[str, pd.DataFrame] = {}
     of_folders: dict[str, None] = {}
     unread: list[str] = []
@@ -186,11 +201,12 @@ def with_caption_ids(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     )
 
 
-def _found(folder: Folder, files: tuple[str, ...]) -> Found:
+def _found(folder: Folder, files: tuple[str, ...], columns: Columns) -> Found:
     """Tables that are read together, with some of their images."""
     texts = [head(folder, file) for file in files]
-    names = [name for text in texts for name in first_images(text, folder.stems) or ()]
-    form = find_form(texts[0], there=folder.stems)
+    own = (first_images(text, folder.stems, columns) for text in texts)
+    names = [name for images in own for name in images or ()]
+    form = find_form(texts[0], columns, folder.stems)
     has_column = form is not None and form.split is not None
     beside = files[0].rpartition("/")[0]
     return Found(

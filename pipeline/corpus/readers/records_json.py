@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NotRequired
 
@@ -98,14 +99,23 @@ class _Mapping(NamedTuple):
     of_records: bool = False
 
 
-def recognise(folder: Folder) -> list[Found]:
-    """JSON files of records with an image and captions; files of several splits together."""
+def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]:
+    """JSON files of records with an image and captions; files of several splits together.
+
+    Args:
+        folder: the files of the user's folder.
+        config: the fields that somebody has chosen; None for the usual ones.
+
+    Returns:
+        The finds.
+    """
+    config = config or CorpusConfig()
     names: dict[str, tuple[str, ...]] = {}
     has_split = {}
     for file in few_files(folder, *FILES):
         records = first_records(folder, file)
-        keys = next(iter(_find_keys(records, CorpusConfig())), None)
-        mapping = _mapping(folder, file, CorpusConfig())
+        keys = next(iter(_find_keys(records, config)), None)
+        mapping = _mapping(folder, file, config)
         if mapping is not None:
             names[file] = (mapping.image,)
             has_split[file] = mapping.keys is not None and mapping.keys.has_split
@@ -237,7 +247,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     found = annotation_files(
         folder,
         options,
-        recognise=recognise,
+        recognise=partial(recognise, config=options.corpus),
         expected=EXPECTED,
         published=PUBLISHED,
     )
