@@ -13,8 +13,11 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.first_bytes import HEAD, STAND_INS, explain, kind_of_bytes, misplaced
 
 UTF16_SIGNS = 16  # bytes of ASCII in UTF-16, every second of them 0
-# as iconv calls those of Macintosh, Japanese, Chinese, Korean and Cyrillic files
-OTHER_ENCODINGS = ("macintosh", "shift_jis", "gb18030", "big5", "euc-kr", "cp1251")
+# as iconv calls them
+OTHER_ENCODINGS = (
+    *("cp1252 (Western Windows)", "cp1251 (Cyrillic)", "gb18030 or big5 (Chinese)"),
+    *("shift_jis (Japanese)", "euc-kr (Korean)", "macintosh"),
+)
 
 # What JSON and YAML hold: plain values by name, nested. Each has a type of its own, which whoever
 # reads it knows.
@@ -137,8 +140,8 @@ def read_text(path: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise WorkbenchError(
             f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x})",
-            "convert the file, for example with iconv -f cp1252 -t utf-8 (Western Windows; others: "
-            f"{', '.join(OTHER_ENCODINGS)})",
+            "convert it by iconv -f ENCODING -t utf-8, with the encoding it was written in: "
+            f"{', '.join(OTHER_ENCODINGS)}; look at its words, for a wrong one gives wrong letters",
         ) from None
 
 

@@ -141,8 +141,8 @@ def read_cells(
             f"{path}, line 1: {first[:60]!r}: neither the names of columns, of which one is an "
             f"image ({listing(columns.images, 4)}) and one a caption "
             f"({listing(columns.captions, 4)}), nor an image's file and a caption",
-            "write a first line that names the columns, such as image,caption, or name its columns "
-            "by corpus.image_field and corpus.caption_field",
+            "write each line as an image's file, a tab and its caption; or name the columns in a first "
+            "line, such as image,caption, or by corpus.image_field and corpus.caption_field",
         )
     cells = _unquoted_cells(text, form)
     if cells is None:

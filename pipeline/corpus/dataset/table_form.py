@@ -46,6 +46,11 @@ _IMAGE_AND_TEXT = re.compile(
     r"(?: *(?::|->|=>|=|\u2192) *| +[-\u2013\u2014] +| +)(?P<text>.*[^\W\d_].*)",
     re.IGNORECASE,
 )
+# "IMG_1: A dog runs.", "IMG_1 - A dog runs.", "1) A dog runs.", of images that are there.
+_STEM_AND_TEXT = re.compile(
+    r"(?P<image>[^\t\r\n]+?)(?: *(?::|->|=>|=|\u2192) +| +[-\u2013\u2014] +|[.)] +)"
+    r"(?P<text>.*[^\W\d_].*)"
+)
 _IMAGE = re.compile(rf"\S+(?:{_ENDING})", re.IGNORECASE)
 _IMAGE_OR_CAPTION = re.compile(rf"\S+(?:{_ENDING})(?:#\d+)?", re.IGNORECASE)
 NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
@@ -139,29 +144,31 @@ def find_form(text: str, columns: Columns = USUAL, there: Set[str] = frozenset()
         )
     whole = but_last if len(text) >= SHORTEST_CUT else lines
     bare = [_bare_form(whole, separator, there) for separator in SEPARATORS]
-    texts = [_described_by(line) for line in whole]
-    if all(texts) and not _are_classes(texts):
-        spaced = Form(
-            separator="",
-            width=2,
-            image=0,
-            captions=(1,),
-            has_header=False,
-            described="image, a blank or a colon, caption",
-            line=_IMAGE_AND_TEXT,
-        )
-        bare.append(spaced)
+    bare += [_spaced_form(whole, pattern, there) for pattern in (_IMAGE_AND_TEXT, _STEM_AND_TEXT)]
     return next((form for form in bare if form is not None), None)
 
 
-def _described_by(line: str) -> str:
-    """The text of a line that is an image's file and a text, with a blank or a colon between; ""
-    for another one."""
-    match = _IMAGE_AND_TEXT.fullmatch(line.rstrip("\n"))
-    if match is None or split_named(match["text"]):  # of an image and its split
-        return ""
-    are_images = all(map(_IMAGE.fullmatch, match["text"].split()))
-    return "" if are_images else match["text"]
+def _spaced_form(lines: Sequence[str], pattern: re.Pattern[str], there: Set[str]) -> Form | None:
+    """The form of lines that are an image and a text, with a blank or a colon between: its file, or
+    its name without the ending, where all lines have an image that is there; None for others."""
+    matches = [pattern.fullmatch(line.rstrip("\n")) for line in lines]
+    pairs = [(match["image"], match["text"]) for match in matches if match is not None]
+    if len(pairs) < len(lines) or any(split_named(text) for _, text in pairs):
+        return None  # of an image and its split
+    if pattern is _STEM_AND_TEXT and not all(is_among(image, there) for image, _ in pairs):
+        return None
+    texts = [text for _, text in pairs]
+    if _are_classes(texts) or any(all(map(_IMAGE.fullmatch, text.split())) for text in texts):
+        return None
+    return Form(
+        separator="",
+        width=2,
+        image=0,
+        captions=(1,),
+        has_header=False,
+        described="image, a blank or a colon, caption",
+        line=pattern,
+    )
 
 
 def _are_classes(texts: Sequence[str]) -> bool:

@@ -681,3 +681,56 @@ def test_a_name_of_two_files_is_said(tmp_path):
     lines = [f"p{n}.jpg,Dog {n} runs." for n in range(5)]
     (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines]))
     assert len(read_all("auto", tmp_path).captions) == 5
+
+
+HAND = ["{}: {}", "{} - {}", "{} \u2013 {}", "{} -> {}", "{} = {}", "{}) {}", "{}. {}"]
+
+
+@pytest.mark.parametrize("line", HAND)
+@pytest.mark.parametrize("name", ["IMG_{:04}", "{}"])
+def test_notes_written_by_hand(tmp_path, line, name):
+    names = [name.format(n + 1) for n in range(6)]
+    save_images(tmp_path, *(f"{own}.jpg" for own in names))
+    lines = [line.format(own, f"Dog {own} - it runs: fast.") for own in names]
+    (tmp_path / "captions.txt").write_text("\n".join(lines) + "\n")
+    captions = read_all("auto", tmp_path).captions
+    assert dict(zip(captions["image_id"], captions["text"], strict=True)) == {
+        f"{own}.jpg": f"Dog {own} - it runs: fast." for own in names
+    }
+    lines[3] = line.format(f"{names[2]}-{names[3]}", "Dogs run.")
+    (tmp_path / "captions.txt").write_text("\n".join(lines) + "\n")
+    with pytest.raises(WorkbenchError):
+        read_all("auto", tmp_path)
+
+
+@pytest.mark.parametrize("column", ["image", "caption_id"])
+def test_the_numbers_of_captions_behind_their_images(tmp_path, column):
+    save_images(tmp_path / "Images", "a.jpg", "b.jpg", "c.jpg")
+    lines = [f"{own}.jpg#{n},Dog {own} runs {n} times." for own in "abc" for n in range(2)]
+    (tmp_path / "captions.csv").write_text("\n".join([f"{column},text_bn", *lines]))
+    chosen = {"image_field": column, "caption_field": "text_bn"}
+    captions = read_all("captions_csv", tmp_path, **chosen).captions.sort_values("caption_id")
+    assert captions["image_id"].tolist() == ["a.jpg", "a.jpg", "b.jpg", "b.jpg", "c.jpg", "c.jpg"]
+    assert captions["caption_id"].tolist()[:2] == ["a.jpg#0", "a.jpg#1"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("layout", ["{0}.{1}", "data_{0}.{1}", "{0}/_annotations.{0}.{1}"])
+def test_files_of_several_splits_with_other_names_of_columns(tmp_path, ending, layout):
+    splits = {"dev": 2, "test": 2, "train": 4}
+    for split, number in splits.items():
+        names = [f"{split}_{n}.jpg" for n in range(number)]
+        save_images(tmp_path / split, *names)
+        lines = ["picture_of,words"] * (ending == "csv")
+        for name in names:
+            record = {"picture_of": name, "words": f"Dog {name} runs."}
+            lines.append(json.dumps(record) if ending == "jsonl" else ",".join(record.values()))
+        path = tmp_path / layout.format(split, ending)
+        path.write_text("\n".join(lines) + "\n")
+    error = refusal(read_all, "auto", tmp_path)
+    assert all(layout.format(split, ending) in error for split in splits)
+    reader = "records_json" if ending == "jsonl" else "captions_csv"
+    assert f"set dataset: {reader}, and corpus.image_field" in error
+    corpus = read_all(reader, tmp_path, image_field="picture_of", caption_field="words")
+    counts = corpus.images["split"].value_counts().to_dict()
+    assert counts == {"val": 2, "test": 2, "train": 4}
