@@ -200,16 +200,18 @@ def listed_texts(text: str) -> list[str]:
     return texts if all(map(is_text, texts)) else []
 
 
-def separator_of_captions(cells: Sequence[str]) -> str | None:
+def separator_of_captions(name: str, cells: Sequence[str]) -> str | None:
     """What stands between several captions in one cell, as `A dog runs.|A dog is on grass.`
 
     Args:
+        name: of their column, "" for one without.
         cells: of captions, those of all rows.
 
     Returns:
         One of BETWEEN that nearly all cells have, between texts of several words. Line ends only
-        where all cells have equal numbers of lines that begin alike, since a text may be wrapped.
-        None where texts behind it are the same for most rows, as the name of a site is.
+        in a column called in the plural (`captions`), where all cells have equal numbers of lines
+        that begin alike, since a text may be wrapped. None where texts behind it are the same for
+        most rows, as the name of a site is.
     """
     filled = [cell for cell in cells if cell.strip()]
     for sign in BETWEEN:
@@ -220,7 +222,7 @@ def separator_of_captions(cells: Sequence[str]) -> str | None:
         are_texts = sum(len(text.split()) >= FEWEST_WORDS for text in texts) == len(texts)
         behind = [text for own in parts for text in own[1:] if text]
         differ = 2 * len(set(behind)) > len(behind)
-        is_wrapped = sign == "\n" and not _are_lines(parts)
+        is_wrapped = sign == "\n" and not (name.endswith("s") and _are_lines(parts))
         return sign if are_texts and differ and not is_wrapped else None
     return None
 

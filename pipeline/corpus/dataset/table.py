@@ -141,8 +141,8 @@ def read_cells(
             f"{path}, line 1: {first[:60]!r}: neither the names of columns, of which one is an "
             f"image ({listing(columns.images, 4)}) and one a caption "
             f"({listing(columns.captions, 4)}), nor an image's file and a caption",
-            "write each line as an image's file, a tab and its caption; or name the columns in a first "
-            "line, such as image,caption, or by corpus.image_field and corpus.caption_field",
+            "write each line as an image's file, a tab and its caption; or name the columns in a "
+            "first line, such as image,caption, or by corpus.image_field and corpus.caption_field",
         )
     cells = _unquoted_cells(text, form)
     if cells is None:
@@ -264,8 +264,9 @@ def captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
     filled = [cell for cell in table["text"].head(LINES_LOOKED_AT) if cell]
     if filled and all(map(listed_texts, filled)):
         table = _divided(table, [listed_texts(cell) or [cell] for cell in table["text"]])
-    sign = separator_of_captions(filled)
-    if sign is not None and sign == separator_of_captions(table["text"].tolist()):
+    name = form.names[form.captions[0]] if form.has_header and form.names else ""
+    sign = separator_of_captions(name, filled)
+    if sign is not None and sign == separator_of_captions(name, table["text"].tolist()):
         table = _divided(table, [cell.split(sign) for cell in table["text"]])
         table = table[table["text"] != ""].reset_index(drop=True)
     return table

@@ -206,10 +206,10 @@ def _unnamed(
     endings = TABLES if reader == "captions_csv" else RECORDS
     files = (file for file in folder.others if file.lower().endswith(endings))
     together = next(own for own in files_by_split(files) if relative in own)
+    place = f"{folder.root}: {listing(together)}" if together[1:] else folder.root / relative
     file = "" if together[1:] else f"corpus.annotations: {relative}, "
     return WorkbenchError(
-        f"{folder.root}: {listing(together)}: no {noun} of images and captions are known among "
-        f"{listing(names)}",
+        f"{place}: no {noun} of images and captions are known among {listing(names)}",
         f"set dataset: {reader}, {file}and corpus.image_field and corpus.caption_field to two of "
         "them",
     )

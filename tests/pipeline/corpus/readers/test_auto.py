@@ -213,9 +213,9 @@ def test_the_command_that_converts_a_text(raw, encoding, text):
     path = raw / "mine.csv"
     lines = "".join(f"{name},{text}\n" for name in NAMES)
     path.write_bytes(f"image,caption\n{lines}".encode(encoding))
-    command, others = refusal(read_all, "auto", raw).split("for example with ")[1].split(" (")
-    assert encoding in command or encoding in others
-    words = command.replace("cp1252", encoding).split()
+    command, others = refusal(read_all, "auto", raw).split("convert it by ")[1].split(", with ")
+    assert encoding in others
+    words = command.replace("ENCODING", encoding).split()
     done = subprocess.run([*words, path], check=True, capture_output=True)
     path.write_bytes(done.stdout)
     assert read_all("auto", raw).captions["text"].tolist() == [text] * 3

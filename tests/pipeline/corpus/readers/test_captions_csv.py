@@ -594,6 +594,7 @@ def test_several_captions_in_one_cell(tmp_path, capsys, sign, name):
 CELLS = {
     "lines of captions": ([["A dog runs here.", "It is a brown dog."]] * 4, "\n", True),
     "lines without capitals": ([["a dog runs", "one brown dog there"]] * 4, "\n", True),
+    "a text of two lines": ([["A dog runs here.", "It is a brown dog."]] * 4, "\n", False),
     "a wrapped text": ([["A dog runs on the", "grass near the house"]] * 4, "\n", False),
     "lines of some length": (
         [["A dog runs."], ["A cat is here.", "It is black."]] * 2,
@@ -616,7 +617,8 @@ def test_what_is_no_list_of_captions_stays_one(tmp_path, kind):
     ]
     save_images(tmp_path, *(f"{n}.jpg" for n in range(4)))
     lines = [f'{n}.jpg,"{sign.join(texts)}"' for n, texts in enumerate(rows)]
-    (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines]))
+    column = "caption" if kind == "a text of two lines" else "captions"
+    (tmp_path / "captions.csv").write_text("\n".join([f"image,{column}", *lines]))
     number = len(read_all("auto", tmp_path).captions)
     assert number == (sum(map(len, rows)) if are_several else 4)
 
