@@ -35,7 +35,7 @@ from pipeline.corpus.dataset.folder import (
 )
 from pipeline.corpus.dataset.source import find_in_raw
 from pipeline.corpus.dataset.splits import split_in_path
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.section import VECTOR_FILES
 from pipeline.runtime.text import Problems, is_inside
 
@@ -453,8 +453,8 @@ def _check_whole_names(folder: Folder, names: Sequence[str]) -> None:
     if several:
         name, paths = next(iter(several.items()))
         raise WorkbenchError(
-            f"{folder.root}: {len(several):,} images of the annotations have several files: "
-            f"{name!r} may be {listing(paths, 3)}",
+            f"{folder.root}: {counted(len(several), 'image')} of the annotations may be several "
+            f"files: {name!r} may be {listing(paths, 3)}",
             "write them with their folders and endings in the annotations, or move the other files "
             "away",
         )

@@ -100,7 +100,8 @@ def flags_of_splits(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, str
     `valid` may say that a row is good, and `train` that a photograph shows one. So a column alone
     counts only where its name says more (`is_test`), or where no other column has flags and it has
     as many as its split may have: `valid` and `test` of fewer than half of the images, `train` of
-    half and not of nearly all. Several count where no image has two.
+    half and not of nearly all. Several count where no image has two, else those whose names say
+    more.
 
     Args:
         columns: by name, as the file writes it, the cells of every column.
@@ -115,16 +116,24 @@ def flags_of_splits(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, str
     called = {name: split for name, split in splits.items() if split is not None and name in flags}
     if len(set(called.values())) < len(called):
         return {}, named
-    for name, split in called.items() if len(called) == 1 else ():
-        share = sum(map(is_flagged, flags[name])) / len(flags[name])
-        is_plain = "_" in plain_name(name) and not plain_name(name).endswith("valid")
-        is_split = HALF <= share <= NEARLY_ALL if split == "train" else share < HALF
-        if not is_plain and (len(flags) > 1 or not is_split):
-            return {}, named
-    rows = zip(*(map(is_flagged, flags[name]) for name in called), strict=True)
-    if any(sum(row) > 1 for row in rows):
-        return {}, named
-    return called, [name for name in named if name not in called]
+    taken = {name: split for name, split in called.items() if _says_more(plain_name(name))}
+    if len(called) > 1:
+        rows = zip(*(map(is_flagged, flags[name]) for name in called), strict=True)
+        taken = called if all(sum(row) < 2 for row in rows) else taken
+    elif len(flags) == 1 and not taken:
+        taken = {name: split for name, split in called.items() if _may_be(split, flags[name])}
+    return taken, [name for name in named if name not in taken]
+
+
+def _says_more(name: str) -> bool:
+    """Whether a column of flags can only be of a split, by its name: not `valid` or `is_valid`."""
+    return "_" in name and not name.endswith("valid")
+
+
+def _may_be(split: str, flags: Sequence[str]) -> bool:
+    """Whether as many images have a flag as may be in its split."""
+    share = sum(map(is_flagged, flags)) / len(flags)
+    return HALF <= share <= NEARLY_ALL if split == "train" else share < HALF
 
 
 def is_flagged(cell: str) -> bool:

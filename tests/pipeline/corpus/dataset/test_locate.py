@@ -181,7 +181,12 @@ def test_names_without_endings_of_several_folders(tmp_path, written):
 
 def test_a_name_without_an_ending_that_two_files_have_is_of_neither(tmp_path):
     save_images(tmp_path, "train/1.jpg", "train/2.jpg", "val/3.jpg", "test/3.png")
-    assert located(tmp_path, "1", "2", "3")[0] == ["train/1.jpg", "train/2.jpg", "3"]
+    error = refusal(located, tmp_path, "1", "2", "3")
+    assert (
+        "1 image of the annotations may be several files: '3' may be test/3.png, val/3.jpg" in error
+    )
+    inside, _ = located(tmp_path, "1", "2", "val/3.jpg")
+    assert inside == ["train/1.jpg", "train/2.jpg", "val/3.jpg"]
 
 
 def test_images_of_several_folders_that_the_names_leave_out(tmp_path):

@@ -664,6 +664,8 @@ def test_a_column_of_flags_that_is_no_split(name, others, flags):
 def test_images_with_two_flags_are_of_no_split():
     cells = {"train": ["1", "1", "0"], "test": ["0", "1", "1"]}
     assert flags_of_splits(cells) == ({}, ["train", "test"])
+    cells = {"valid": ["1", "1", "0"], "is_test": ["0", "1", "0"]}
+    assert flags_of_splits(cells) == ({"is_test": "test"}, ["valid"])
 
 
 @pytest.mark.parametrize(("name", "is_split"), [("valid", False), ("is_test", True)])
