@@ -31,6 +31,11 @@ LONGEST = 100  # characters of a caption that are shown
 @click.option("--images", help="Folder of the images in FOLDER, as corpus.images.")
 @click.option("--image-field", help="Column of the images, as corpus.image_field.")
 @click.option("--caption-field", help="Column of the captions, as corpus.caption_field.")
+@click.option(
+    "--text-lines",
+    type=click.Choice(["each", "joined", "first"]),
+    help="What lines of texts beside images are, as corpus.text_lines.",
+)
 def main(folder: Path, dataset: str, **named: str | None) -> None:
     """Say which reader reads FOLDER, what it finds there, and show the first pairs.
 

@@ -21,6 +21,7 @@ from pipeline.corpus.dataset.split_forms import lists_images
 from pipeline.corpus.dataset.split_lists import said_by_folders
 from pipeline.corpus.dataset.split_names import Known, split_of_list
 from pipeline.corpus.dataset.splits import split_in_path
+from pipeline.corpus.dataset.text_lines import captions_of_texts, has_words
 from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, is_text, read_json, read_text
@@ -99,20 +100,21 @@ def _sight(folder: Folder, pairs: Pairs) -> _Sight:
 
 
 def _with_words(texts: Iterable[str]) -> int:
-    """How many texts have a letter."""
-    return sum(any(map(str.isalpha, text)) for text in texts)
+    """How many texts may hold captions."""
+    return sum(map(has_words, texts))
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read images that have a text or a record: image_id is the path, a line of the text or a text
-    of the record a caption, its id `<image_id>#<number>`. Splits are those that the records say,
-    else folders train, val and test.
+    """Read images that have a text or a record: image_id is the path, a line of the text, the whole
+    text or a text of the record a caption, its id `<image_id>#<number>`. Splits are those that the
+    records say, else folders train, val and test.
 
     Args:
         raw: the user's folder.
         out: not used; images stay where they are.
         options: corpus.annotations may name the folder of the texts, corpus.images that of the
-            images, corpus.caption_field the field of the records; how splits are drawn.
+            images, corpus.caption_field the field of the records; corpus.text_lines, what lines
+            are; how splits are drawn.
 
     Returns:
         The source, with remarks about images and texts that are alone, and fields that are not
@@ -120,7 +122,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
     Raises:
         WorkbenchError: no image has a text of its name, several could have the same, texts that
-            cannot be read, or records without a caption.
+            cannot be read, lines that may be captions or parts of one, or records without a
+            caption.
     """
     folder = list_raw(raw, options)
     images_in = _folder(raw, options.corpus.images, "corpus.images")
@@ -133,7 +136,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             'records {"caption": "..."} that end in .json',
         )
     if pairs.noun == "text":
-        described = _of_texts(raw, pairs)
+        described = _of_texts(raw, pairs, options.corpus.text_lines)
     else:
         described = _of_records(raw, pairs, options.corpus)
     splits = described.splits
@@ -199,10 +202,11 @@ def _said_by_folders(texts: dict[str, str]) -> tuple[str, ...]:
     return said_by_folders(images) or said_by_folders(own)
 
 
-def _of_texts(raw: Path, pairs: Pairs) -> _Described:
-    """What the texts of images say: the lines of each."""
-    captions = dict(_loaded(raw, pairs, _lines))
-    return _Described(captions, dict.fromkeys(captions))
+def _of_texts(raw: Path, pairs: Pairs, text_lines: str | None) -> _Described:
+    """What the texts of images say."""
+    texts = dict(_loaded(raw, pairs, _text))
+    captions = captions_of_texts(str(raw), texts, pairs.texts, text_lines)
+    return _Described(captions.of_images, dict.fromkeys(texts), captions.remarks)
 
 
 def _of_records(raw: Path, pairs: Pairs, config: CorpusConfig) -> _Described:
@@ -266,10 +270,9 @@ def _check_file(path: Path) -> None:
         raise WorkbenchError(f"{path}: more than {LONGEST_TEXT:,} bytes")
 
 
-def _lines(path: Path) -> list[str]:
-    """The captions of a text; one without a word where it has none."""
-    text = _PHRASE.sub(r"\1", read_text(path))
-    return [line for line in text.split("\n") if line.strip()] or [text]
+def _text(path: Path) -> str:
+    """A text without marks of phrases."""
+    return _PHRASE.sub(r"\1", read_text(path))
 
 
 def _remarks(raw: Path, pairs: Pairs, left: Pairs) -> list[str]:

@@ -65,3 +65,15 @@ def test_what_was_named_is_in_the_line_that_reads_the_folder(tmp_path):
         "corpus.image_field=photo id",
         "corpus.caption_field=caption_de",
     ]
+
+
+def test_what_lines_of_texts_are_is_in_the_line_that_reads_the_folder(tmp_path):
+    names = [f"{number}.jpg" for number in range(4)]
+    save_images(tmp_path, *names)
+    for name in names:
+        text = f"A dog runs to the mill of {name}\nand back."
+        (tmp_path / name).with_suffix(".txt").write_text(text)
+    assert "set corpus.text_lines" in look(tmp_path).output
+    done = look(tmp_path, "--text-lines=joined")
+    assert "  0.jpg | A dog runs to the mill of 0.jpg and back." in done.output.splitlines()
+    assert done.output.endswith(f"-S raw={tmp_path} -S corpus.text_lines=joined\n")

@@ -12,6 +12,7 @@ from reader_cases import options, read_all, save_images, texts_of
 from pipeline.corpus.dataset.beside import pairs_of
 from pipeline.corpus.dataset.folder import list_folder
 from pipeline.corpus.dataset.recognise import Found, quality
+from pipeline.corpus.dataset.text_lines import lines_in
 from pipeline.corpus.readers import image_beside_text
 
 NAMES = ["IMG_1.jpg", "IMG_2.PNG", "IMG_3.tif", "my photo.jpg"]
@@ -29,6 +30,12 @@ def raw(tmp_path):
     save_images(tmp_path / "raw", *NAMES)
     for name in NAMES:
         write(tmp_path / "raw", {f"{name.rpartition('.')[0]}.txt": f"This is {name}\n"})
+    return tmp_path / "raw"
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    save_images(tmp_path / "raw", *NAMES)
     return tmp_path / "raw"
 
 
@@ -161,6 +168,51 @@ def test_a_pipe_is_no_text(raw):
     assert "no image has a text of its name" in refusal(read_all, "image_beside_text", raw)
 
 
+WRAPPED = [
+    "A brown dog leaps over a log in\nthe forest.\n",
+    "Two children share an umbrella\non a rainy street. It is cold.\n",
+    "A parrot.\n",
+    "An old man sells oranges. He is\ntired.\n",
+]
+
+
+@pytest.mark.parametrize("value", ["joined", "each", "first"])
+def test_the_user_says_what_wrapped_lines_are(photographs, value):
+    write(photographs, {"IMG_1.txt": WRAPPED[0], "IMG_2.txt": WRAPPED[1]})
+    write(photographs, {"IMG_3.txt": WRAPPED[2], "my photo.txt": WRAPPED[3]})
+    said = refusal(read_all, "auto", photographs)
+    assert "several lines (3 of 4), and it is not plain whether each is a caption" in said
+    assert "IMG_1.txt: 'A brown dog leaps over a log in / the forest.'" in said
+    assert f"{value} (" in said
+    lines = [text.strip().split("\n") for text in WRAPPED]
+    wanted = {
+        "joined": [[" ".join(own)] for own in lines],
+        "each": lines,
+        "first": [own[:1] for own in lines],
+    }
+    read = texts_of(read_all("auto", photographs, text_lines=value))
+    assert read == dict(zip(NAMES, wanted[value], strict=True))
+
+
+def test_boxes_beside_images_are_no_captions(photographs):
+    boxes = "imagesource:GoogleEarth\ngsd:0.15\n2753 2408 2861 2385 2888 2468 2805 2502 plane 0\n"
+    write(photographs, {f"{name.rpartition('.')[0]}.txt": boxes for name in NAMES})
+    assert image_beside_text.recognise(list_folder(photographs)) == []
+    said = refusal(read_all, "image_beside_text", photographs)
+    assert "texts that hold numbers, as of boxes (4): IMG_1.txt" in said
+
+
+def test_records_in_texts_are_read_from_the_ending_that_the_way_out_names(photographs):
+    for name in NAMES:
+        write(photographs, {f"{name.rpartition('.')[0]}.txt": json.dumps({"caption": "A dog."})})
+    said = refusal(read_all, "auto", photographs)
+    assert "texts that hold JSON (4): IMG_1.txt" in said
+    assert "are read from files that end in .json" in said
+    for text in list(photographs.glob("*.txt")):
+        text.rename(text.with_suffix(".json"))
+    assert texts_of(read_all("auto", photographs)) == each_has("A dog.")
+
+
 STEMS = st.sampled_from(["a", "b", "sub/a", "sub/b", "c.d"])
 CONTENT = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=8)
 
@@ -180,7 +232,7 @@ def test_every_line_beside_an_image_is_a_caption(tmp_path_factory, images, texts
         lines = texts[text.removesuffix(".txt")]
         kept = [line for line in lines if line.strip()]
         if kept and not lines[0].startswith("\ufeff"):
-            assert image_beside_text._lines(raw / text) == kept
+            assert lines_in(image_beside_text._text(raw / text)) == kept
 
 
 RECORDS = {  # a record beside an image, and the captions that it has
@@ -207,12 +259,6 @@ def write_records(raw, records, name="{stem}.json"):
     for image, record in zip(NAMES, records, strict=False):
         stem = image.rpartition(".")[0]
         write(raw, {name.format(stem=stem, name=image): json.dumps(record)})
-
-
-@pytest.fixture
-def photographs(tmp_path):
-    save_images(tmp_path / "raw", *NAMES)
-    return tmp_path / "raw"
 
 
 @pytest.mark.parametrize(("record", "captions"), RECORDS.values(), ids=RECORDS)
