@@ -342,8 +342,28 @@ def _decoded(text: str, start: int) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def is_person(record: Mapping[str, Any]) -> bool:
-    """Whether a record is one of a person's image (CUHK-PEDES' form), not of any photograph."""
+def are_persons(folder: Folder, file: str) -> bool:
+    """Whether a file is a list of images of persons (CUHK-PEDES' form), not of any photographs.
+
+    Persons have several images: some ids are there twice.
+
+    Args:
+        folder: the listed folder.
+        file: a JSON file in it.
+
+    Returns:
+        Whether it is, by its beginning.
+    """
+    record = first_records(folder, file).get("", {})
+    text = head(folder, file)
+    if not _is_person(record) or not text.lstrip().startswith("["):
+        return False
+    ids = re.findall(r'"id"\s*:\s*(\d+)', text)
+    return len(set(ids)) < len(ids)
+
+
+def _is_person(record: Mapping[str, Any]) -> bool:
+    """Whether a record is one of an image of CUHK-PEDES' form."""
     has_path = any(isinstance(record.get(key), str) for key in PERSON_PATHS)
     captions = record.get("captions")
     are_texts = isinstance(captions, list) and all(isinstance(text, str) for text in captions)

@@ -10,14 +10,15 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from pipeline.corpus.dataset.annotations import check_once, described_source, read_annotations
+from pipeline.corpus.dataset.cells import passed_over
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import (
     PERSON_PATHS,
     Found,
     annotation_files,
+    are_persons,
     few_files,
     first_records,
-    is_person,
     values_in_head,
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
@@ -30,6 +31,7 @@ from pipeline.runtime.text import Problems
 EXPECTED = "a JSON file of records with id, file_path (or img_path) and captions, as reid_raw.json"
 PUBLISHED = ("reid_raw.json", "icfg-pedes.json", "data_captions.json", "caption_all.json")
 HELD_OUT = 1000  # persons, for validation as for test
+_READ = ("id", "split", "captions", "processed_tokens")  # the tokens are those of the captions
 
 
 class _Image(TypedDict):
@@ -44,7 +46,7 @@ def recognise(folder: Folder) -> list[Found]:
     found = []
     for file in few_files(folder, "*.json"):
         record = first_records(folder, file).get("", {})
-        if is_person(record):
+        if are_persons(folder, file):
             key = next(key for key in PERSON_PATHS if key in record)
             found.append(
                 Found(
@@ -73,7 +75,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
     Raises:
         WorkbenchError: no such file, records without their fields, a person in two splits, records
-            of which only some have a split, or too few persons for the papers' splits.
+            of which only some have a split, or, for the papers' splits, too few persons or none
+            with several images.
     """
     folder = list_raw(raw, options)
     found = annotation_files(
@@ -89,11 +92,13 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         reason = ", which has the splits," if found.has_splits else ""
         remarks.append(f"reading {found}{reason} and not {listing(others)}")
     path = raw / found.files[0]
+    own = first_records(folder, found.files[0]).get("", {})
+    remarks += passed_over([name for name in own if name not in (*_READ, *PERSON_PATHS)])
     kind = Annotated[list[_Image], Field(min_length=1)]
     records: list[_Image] = read_annotations(path, kind, f"expected is {EXPECTED}")
     check_once(path, (record["path"] for record in records))
     if all(record.get("split") is None for record in records):
-        splits, remark = _papers_splits(path, [record["id"] for record in records])
+        splits, remark = _papers_splits(raw, found.files[0], [record["id"] for record in records])
         remarks.append(remark)
     else:
         _check_splits(path, records)
@@ -128,19 +133,26 @@ def _check_splits(path: Path, records: Sequence[_Image]) -> None:
     problems.raise_if_any("a person that is trained on must not be tested on: mend the file")
 
 
-def _papers_splits(path: Path, persons: Sequence[int]) -> tuple[list[str], str]:
+def _papers_splits(raw: Path, file: str, persons: Sequence[int]) -> tuple[list[str], str]:
     """The split of every record by its person, and a remark that says so."""
     ordered = sorted(set(persons))
-    if len(ordered) <= 2 * HELD_OUT:
+    fault = ""
+    if len(ordered) == len(persons):
+        fault = "no id is there twice, as those of persons with several images are"
+    elif len(ordered) <= 2 * HELD_OUT:
+        fault = (
+            f"{len(ordered):,} persons leave none to train on when the last {HELD_OUT:,} are for "
+            f"test and the {HELD_OUT:,} before for validation"
+        )
+    if fault:
         raise WorkbenchError(
-            f"{path}: no record has a split, and {len(ordered):,} persons leave none to train on "
-            f"when the last {HELD_OUT:,} are for test and the {HELD_OUT:,} before for validation",
+            f"{raw / file}: no record has a split, and {fault}",
             f"give every record a split: {', '.join(SPLITS)}; or, where id is no person's, set "
-            f"dataset: records_json and corpus.annotations: {path.name}",
+            f"dataset: records_json and corpus.annotations: {file}",
         )
     val = ordered[-2 * HELD_OUT]
     test = ordered[-HELD_OUT]
     splits = [
         "test" if person >= test else "val" if person >= val else "train" for person in persons
     ]
-    return splits, f"no splits in {path.name}: test from person {test} on, validation from {val} on"
+    return splits, f"no splits in {file}: test from person {test} on, validation from {val} on"

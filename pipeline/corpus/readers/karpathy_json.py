@@ -2,7 +2,7 @@
 records of images with filename and sentences, whatever the file's name is."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NotRequired
 
@@ -18,7 +18,7 @@ from pipeline.corpus.dataset.annotations import (
     read_annotations,
     read_json_lines,
 )
-from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, is_plain
+from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, is_plain, passed_over
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
@@ -45,6 +45,9 @@ EXPECTED = "a JSON file of records with filename and sentences, as dataset_flick
 # and not dataset_info.json, dataset_infos.json, dataset_dict.json, which are Hugging Face's
 FILES = ("*.json", "*.jsonl", "*.jsonlines", "*.ndjson")
 PUBLISHED = ("dataset.json", "dataset_[!id]*.json")
+# what is read, and Karpathy's numbers
+IMAGE_FIELDS = ("filename", "filepath", "sentences", "imgid", "sentids", "cocoid")
+SENTENCE_FIELDS = ("raw", "tokens", "sentid", "imgid")
 
 
 class _Sentence(TypedDict):
@@ -147,9 +150,22 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         options,
         splits=one_split_each(raw, zip(names, (own.split for own in images), strict=True)),
         captions=pd.DataFrame(captions),
-        remarks=(*left_out, *others, *renumbered),
+        remarks=(*passed_over(_unread(folder, found.files)), *left_out, *others, *renumbered),
         files=found.files,
     )
+
+
+def _unread(folder: Folder, files: Sequence[str]) -> list[str]:
+    """The fields of the first image of each file, and of its first caption, that are not read."""
+    unread: list[str] = []
+    for file in files:
+        record = _first_image(first_records(folder, file)) or {}
+        read_ones = (*IMAGE_FIELDS, split_field(record))
+        unread += (name for name in record if name not in read_ones)
+        sentences: list[Mapping[str, Any]] = record.get("sentences", [])
+        sentence = sentences[0] if sentences else {}
+        unread += (f"sentences.{name}" for name in sentence if name not in SENTENCE_FIELDS)
+    return unread
 
 
 def _read_file(folder: Folder, file: str) -> list[_Image]:

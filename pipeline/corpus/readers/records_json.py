@@ -40,11 +40,11 @@ from pipeline.corpus.dataset.locate import has_its_name, told_apart
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
+    are_persons,
     few_files,
     files_by_split,
     first_records,
     head,
-    is_person,
     values_in_head,
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
@@ -119,7 +119,7 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
         if mapping is not None:
             names[file] = (mapping.image,)
             has_split[file] = mapping.keys is not None and mapping.keys.has_split
-        elif keys is not None and not _are_persons(folder, file, records.get("", {})):
+        elif keys is not None and not are_persons(folder, file):
             names[file] = values_in_head(folder, file, keys.image)
             has_split[file] = bool(split_named(keys.records)) or keys.has_split
     return [
@@ -130,11 +130,6 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
         )
         for files in files_by_split(names)
     ]
-
-
-def _are_persons(folder: Folder, file: str, record: Mapping[str, Any]) -> bool:
-    """Whether a file is a list of images of persons (CUHK-PEDES' form)."""
-    return is_person(record) and head(folder, file).lstrip().startswith("[")
 
 
 def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None:

@@ -164,16 +164,23 @@ def test_val_is_drawn_from_train_by_person(raw, capsys):
     assert "drawn from train by seed: 2 val" in capsys.readouterr().err
 
 
-def test_of_photographs_with_numbers_the_way_out_is_said(raw):
-    """Numbers of photographs are no persons, which the file alone cannot tell."""
+def test_ids_that_are_there_once_are_no_persons(raw, capsys):
+    """Such as MS-COCO's numbers of photographs."""
     (raw / "reid_raw.json").unlink()
-    content = [own | {"id": n} for n, own in enumerate(records(splits=False))]
+    content = [own | {"id": n, "caption_ko": "x"} for n, own in enumerate(records(splits=False))]
     write(raw, content, "mine.json")
-    said = refusal(read_all, "auto", raw)
+    corpus = read_all("auto", raw, val_images=1, test_images=1)
+    assert len(corpus.images) == 6
+    said = capsys.readouterr().err
+    assert "dataset: records_json, because of mine.json" in said
+    assert "not read beside image and caption: caption_ko" in said
+    said = refusal(read_all, "cuhk_pedes", raw)
+    assert "no id is there twice" in said
     assert "set dataset: records_json and corpus.annotations: mine.json" in said
     assert len(read_all("records_json", raw, annotations="mine.json").images) == 6
 
 
-def test_an_image_is_described_once(raw):
-    write(raw, [*records(), records()[0]])
-    assert "images more than once (1): 'CUHK03/a.png'" in refusal(read_all, "cuhk_pedes", raw)
+def test_fields_that_are_not_read_are_named(raw, capsys):
+    write(raw, [own | {"captions_zh": ["x"], "attributes": []} for own in records()])
+    read_all("auto", raw)
+    assert "not read beside image and caption: captions_zh, attributes" in capsys.readouterr().err

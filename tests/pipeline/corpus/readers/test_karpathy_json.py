@@ -252,3 +252,14 @@ def test_a_field_of_another_name_may_say_the_split(raw):
         own["subset"] = own.pop("split")
     (raw / "dataset_flickr8k.json").write_text(json.dumps(content))
     assert read_all("karpathy_json", raw).images["split"].tolist() == expected
+
+
+def test_fields_that_are_not_read_are_named(raw, capsys):
+    images = records()
+    read_all("karpathy_json", raw)
+    assert "not read beside" not in capsys.readouterr().err
+    images[0]["attributes"] = ["brown"]
+    images[0]["sentences"][0]["raw_hi"] = "x"
+    write(raw, images)
+    read_all("karpathy_json", raw)
+    assert "image and caption: attributes, sentences.raw_hi" in capsys.readouterr().err

@@ -89,7 +89,8 @@ def cuhk_pedes(raw):
     persons = [
         {"id": number, "file_path": name, "split": split, "captions": list(CAPTIONS)}
         | {"processed_tokens": [["a", "dog", "runs"], ["two", "cats"]]}
-        for number, (split, name) in enumerate((s, n) for s, own in SPLITS.items() for n in own)
+        for number, (split, names) in enumerate(SPLITS.items())
+        for name in names
     ]
     write_json(raw / "reid_raw.json", persons)
 
@@ -97,7 +98,8 @@ def cuhk_pedes(raw):
 def image_beside_text(raw):
     save_images(raw, *NAMES)
     for name in NAMES:
-        (raw / name).with_suffix(".txt").write_text("\n".join(CAPTIONS))
+        text = "\n".join(f"In {name} {caption}" for caption in CAPTIONS)
+        (raw / name).with_suffix(".txt").write_text(text)
 
 
 def image_folder(raw):

@@ -254,7 +254,10 @@ def test_keys_that_count_the_records_are_no_images(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("persons.json", [{"id": 1, "file_path": "a.jpg", "captions": ["A man."]}]),
+        (
+            "persons.json",
+            [{"id": 1, "file_path": file, "captions": ["A man."]} for file in ("a.jpg", "b.jpg")],
+        ),
         (
             "coco.json",
             {
