@@ -1,4 +1,4 @@
-"""What the lines of texts beside images are: captions, or parts of one caption.
+"""What the lines of texts of images are: captions, or parts of one caption.
 
 Wrapped sentences, paragraphs, posts, reports and tags have several lines, too. Lines are captions
 where all are whole sentences, or where nearly all texts have the same number of lines that are
@@ -84,13 +84,25 @@ def captions_of_texts(
     lines = {image: lines_in(text) for image, text in prompts.items()}
     lines = _without_scores(lines, remarks)
     lines = _without_numbers(lines, remarks)
+    if chosen is None:
+        remarks += said_of_lines(place, lines, prompts, files)
+    captions = {image: captions_of_lines(own, chosen) for image, own in lines.items()}
+    return Captions(captions, remarks)
+
+
+def captions_of_lines(lines: Sequence[str], chosen: str | None) -> list[str]:
+    """The captions that the lines of a text are.
+
+    Args:
+        lines: those that are not blank.
+        chosen: corpus.text_lines; None: as for each.
+
+    Returns:
+        Every line, or all as one, or the first.
+    """
     if chosen == "joined":
-        lines = {image: [" ".join(map(str.strip, own))] for image, own in lines.items()}
-    elif chosen == "first":
-        lines = {image: own[:1] for image, own in lines.items()}
-    elif chosen is None:
-        remarks += _said_of_lines(place, lines, prompts, files)
-    return Captions(lines, remarks)
+        return [" ".join(map(str.strip, lines))]
+    return [*lines[:1]] if chosen == "first" else [*lines]
 
 
 def lines_in(text: str) -> list[str]:
@@ -176,14 +188,26 @@ def _are_counted(lines: Sequence[str]) -> bool:
     return numbers in ([*range(len(lines))], [*range(1, len(lines) + 1)])
 
 
-def _said_of_lines(
+def said_of_lines(
     place: str,
     lines: Mapping[str, Sequence[str]],
     texts: Mapping[str, str],
     files: Mapping[str, str],
 ) -> list[str]:
-    """A remark that lines are captions, or that all texts of one line have the same label;
-    WorkbenchError where lines may be parts of a caption."""
+    """Say what the lines of texts are taken for where the user does not say it.
+
+    Args:
+        place: the user's folder, for messages.
+        lines: those of every text that are not blank, by image.
+        texts: the texts, by image.
+        files: their names, by image.
+
+    Returns:
+        A remark that lines are captions, or that texts of one line have the same label, if any.
+
+    Raises:
+        WorkbenchError: lines may be captions or parts of one.
+    """
     several = {image: own for image, own in lines.items() if len(own) > 1}
     if not several:
         return _said_of_label([own[0] for own in lines.values()])
@@ -195,7 +219,7 @@ def _said_of_lines(
         return [f"every line of a text is a caption: {shown}; if a text is one: {JOINED}{others}"]
     image = next(iter(odd or several))
     raise WorkbenchError(
-        f"{place}: texts beside images have several lines ({len(several):,} of {len(lines):,}), "
+        f"{place}: texts of images have several lines ({len(several):,} of {len(lines):,}), "
         f"and it is not plain whether each is a caption, such as {files[image]}: "
         f"{_shown(several[image])}",
         WAY_OUT,
@@ -228,15 +252,16 @@ def _is_odd(text: str, lines: Sequence[str]) -> bool:
 
 
 def _have_shared(texts: Sequence[Sequence[str]]) -> bool:
-    """Whether most texts have a line, or what stands before its colon, at the same place from their
-    beginning or their end."""
+    """Whether most of the different texts have a line, or what stands before its colon, at the same
+    place from their beginning or their end."""
+    different = {*map(tuple, texts)}
     numbers: Counter[tuple[int, str]] = Counter()
-    for lines in texts:
+    for lines in different:
         parts = [*map(_part, lines)]
         numbers.update(enumerate(parts))
         numbers.update(enumerate(reversed(parts), -len(parts)))
     ((_, number), *_) = numbers.most_common(1)
-    return number > 1 and 2 * number > len(texts)
+    return number > 1 and 2 * number > len(different)
 
 
 def _part(line: str) -> str:

@@ -14,6 +14,8 @@ import tarfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,6 +27,7 @@ from pipeline.corpus.dataset.cells import (
     Text,
     first_of,
     lines_of,
+    listed_texts,
     texts_of,
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
@@ -42,6 +45,7 @@ from pipeline.corpus.dataset.shards import (
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import without_split
+from pipeline.corpus.dataset.text_lines import captions_of_lines, said_of_lines
 from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, is_text
@@ -53,6 +57,7 @@ IMAGES = (*USUAL, *(ending[1:] for ending in IMAGE_ENDINGS if ending[1:] not in 
 TEXTS = ("txt", "text", "caption", "json")  # the first that a sample has is read
 PICKLES = ("pickle", "pkl", "pyd", "pt", "pth")
 LONGEST_TEXT = 1 << 20  # bytes of a sample's captions
+TEXTS_SEEN = 1000  # texts of samples, to see what their lines are
 LOOKED_AT = 200  # members of a tar file, to see whether they are samples
 UNPACKED = 1 << 23  # bytes of a compressed one that are unpacked for this
 # Key and ending as WebDataset cuts them; a name that begins with a dot, as macOS writes, has none.
@@ -95,14 +100,14 @@ def recognise(folder: Folder) -> list[Found]:
 
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the tar files below raw: image_id is `<shard>/<member>`, because keys need not differ
-    between shards, caption_id `<image_id>#<number>`. Captions are the lines of .txt, else the text
-    or texts in .json.
+    between shards, caption_id `<image_id>#<number>`. Captions are the lines of .txt, or what
+    corpus.text_lines says, else the text or texts in .json.
 
     Args:
         raw: the user's folder.
         out: the folder of the corpus, for the images.
         options: corpus.annotations, a file or a folder; corpus.image_field and
-            corpus.caption_field, other endings; how splits are drawn.
+            corpus.caption_field, other endings; corpus.text_lines; how splits are drawn.
 
     Returns:
         The source.
@@ -114,8 +119,32 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     _refuse_compressed(raw, options)
     shards = find_shards(raw, options, ".tar")
     require_splits(raw, shards)
+    said = _said_of_lines(raw, shards, options.corpus)
     read_shard = partial(_read_shard, config=options.corpus)
-    return read_shards(raw, out, options, shards=shards, kind="tar", read_shard=read_shard)
+    source = read_shards(raw, out, options, shards=shards, kind="tar", read_shard=read_shard)
+    return replace(source, remarks=(*said, *source.remarks))
+
+
+def _said_of_lines(raw: Path, shards: Sequence[Shard], config: CorpusConfig) -> list[str]:
+    """What the lines of texts are taken for, by the first texts, before images are written;
+    WorkbenchError where they may be captions or parts of one."""
+    texts: dict[str, str] = {}
+    for shard in shards if config.text_lines is None else ():
+        with suppress(OSError, DamagedTar), open(shard.path, "rb") as stream:
+            for name, text in islice(_texts_in(stream, config), TEXTS_SEEN - len(texts)):
+                texts[f"{shard.name}/{name}"] = text
+    lines = {name: lines_of(text) for name, text in texts.items() if not listed_texts(text)}
+    return said_of_lines(str(raw), lines, texts, {name: name for name in texts})
+
+
+def _texts_in(stream: BinaryIO, config: CorpusConfig) -> Iterator[tuple[str, str]]:
+    """The texts of samples with their names, but for JSON and what cannot be read."""
+    for sample in _grouped(_members(stream, Problems("its members")), config).values():
+        with suppress(_Unclear, ValueError):
+            member = sample.get(_text(sample, config) or "")
+            if member and not member.name.lower().endswith(".json") and member.size < LONGEST_TEXT:
+                stream.seek(member.start)
+                yield member.name, stream.read(member.size).decode("utf-8-sig")
 
 
 def _refuse_compressed(raw: Path, options: Options) -> None:
@@ -193,7 +222,7 @@ def _read_shard(shard: Shard, gathered: Gathered, config: CorpusConfig) -> None:
             try:
                 image = _image(sample, config)
                 text = _text(sample, config)
-                texts = _captions(stream, sample.get(text or ""), config.caption_field)
+                texts = _captions(stream, sample.get(text or ""), config)
             except _Unclear as error:
                 unclear.append(f"{f'{shard.name}/{key}'!a}: {error}")
                 continue
@@ -328,7 +357,7 @@ def _one_of(endings: Sequence[str], what: str, setting: str) -> str | None:
     return endings[0] if endings else None
 
 
-def _captions(stream: BinaryIO, member: _Member | None, field: str | None) -> list[Text]:
+def _captions(stream: BinaryIO, member: _Member | None, config: CorpusConfig) -> list[Text]:
     """The captions in a member, none in None; ValueError for what cannot be read."""
     if member is None:
         return []
@@ -337,7 +366,9 @@ def _captions(stream: BinaryIO, member: _Member | None, field: str | None) -> li
     stream.seek(member.start)
     text = stream.read(member.size).decode("utf-8-sig")
     if not member.name.lower().endswith(".json"):
-        return [Text(line) for line in lines_of(text)]
+        own = listed_texts(text) or captions_of_lines(lines_of(text), config.text_lines)
+        return [Text(caption) for caption in own]
+    field = config.caption_field
     value: Any = json.loads(text)
     names: tuple[str, ...] = CAPTION_COLUMNS
     if field is not None and not member.name.lower().endswith(f".{field.lower()}"):

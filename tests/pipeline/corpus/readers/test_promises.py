@@ -98,8 +98,7 @@ def cuhk_pedes(raw):
 def image_beside_text(raw):
     save_images(raw, *NAMES)
     for name in NAMES:
-        text = "\n".join(f"In {name} {caption}" for caption in CAPTIONS)
-        (raw / name).with_suffix(".txt").write_text(text)
+        (raw / name).with_suffix(".txt").write_text("\n".join(CAPTIONS))
 
 
 def image_folder(raw):

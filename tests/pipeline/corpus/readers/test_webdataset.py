@@ -216,6 +216,25 @@ def test_the_last_part_of_an_ending_decides(tmp_path, changed):
     assert files_of(corpus)["0/1.input.jpg"] == JPG[1]
 
 
+@pytest.mark.parametrize(
+    ("value", "captions"),
+    [
+        ("joined", ["A dog leaps over log 1 in the forest."]),
+        ("each", ["A dog leaps over log 1 in", "the forest."]),
+        ("first", ["A dog leaps over log 1 in"]),
+    ],
+)
+def test_wrapped_lines_are_asked_for(tmp_path, value, captions):
+    raw = several(
+        tmp_path / "raw",
+        lambda n: sample(n, jpg=JPG[n], txt=f"A dog leaps over log {n} in\nthe forest.".encode()),
+    )
+    said = refusal(raw)
+    assert "texts of images have several lines (4 of 4)" in said
+    assert f"{value} (" in said
+    assert texts_of(read_all("webdataset", raw, text_lines=value))["0/1.jpg"] == captions
+
+
 def test_a_whole_ending_outranks_a_longer_one(tmp_path, capsys):
     def make(n):
         masks = {"seg_png": image_bytes(n, "PNG"), "tif": b"depth"}
