@@ -54,11 +54,21 @@ def play(draw: random.Random, folder: Path) -> tuple[str, Layout]:
     layout = write_layout(draw, raw)
     try:
         with redirect_stderr(StringIO()):
-            corpus = read_all("auto", raw)
+            corpus = _read(raw)
     except WorkbenchError as error:
         layout.chosen["refused"] = str(error)
         return REFUSED, layout
     return fault(layout, corpus) or WHOLE, layout
+
+
+def _read(raw: Path) -> Corpus:
+    """A folder as `dataset: auto` reads it; lines of words that are no sentences are asked for."""
+    try:
+        return read_all("auto", raw)
+    except WorkbenchError as error:
+        if "corpus.text_lines" not in error.hint:
+            raise
+    return read_all("auto", raw, text_lines="each")
 
 
 def fault(layout: Layout, corpus: Corpus) -> str:
