@@ -10,6 +10,7 @@ import pandas as pd
 from pipeline.corpus.dataset import READERS
 from pipeline.corpus.dataset.read import unusable_captions, with_characters, with_tokens
 from pipeline.corpus.dataset.source import Options, Source
+from pipeline.corpus.dataset.unread import with_unread
 from pipeline.corpus.params import CorpusConfig, ShapesConfig
 from pipeline.corpus.scripts import describe_captions
 from pipeline.corpus.tables import SPLITS
@@ -48,6 +49,7 @@ def main(folder: Path, dataset: str, **named: str | None) -> None:
     options = Options(seed=0, corpus=corpus, shapes=ShapesConfig(), look=True)
     with TemporaryDirectory() as nowhere, uncollected():
         source = with_characters(READERS.load(dataset)(folder, Path(nowhere) / "corpus", options))
+        source = with_unread(source)
     # images of shards would be written to a folder that is gone by now
     place = folder if source.root.is_relative_to(nowhere) else source.root
     for line in source_lines(source, corpus.max_words, place):

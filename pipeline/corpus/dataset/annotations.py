@@ -5,6 +5,7 @@ captions, and ends with `described_source`, which finds the images and settles t
 """
 
 import json
+import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
@@ -16,14 +17,21 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from pipeline.corpus.dataset.folder import Folder, joined
-from pipeline.corpus.dataset.locate import locate_images
+from pipeline.corpus.dataset.locate import Located, locate_images
 from pipeline.corpus.dataset.source import Options, Source, features_from
-from pipeline.corpus.dataset.split_lists import with_folder_splits, with_split_lists
+from pipeline.corpus.dataset.split_lists import (
+    said_otherwise_by_folders,
+    with_folder_splits,
+    with_split_lists,
+    with_splits_in_names,
+)
 from pipeline.corpus.dataset.splits import (
     equal_photographs,
     in_one_split,
     joined_groups,
     settled_splits,
+    split_in_path,
+    without_split,
 )
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_text
@@ -138,6 +146,7 @@ def described_source(
     groups: Mapping[str, str] | None = None,
     remarks: Sequence[str] = (),
     files: Sequence[str] = (),
+    read: Sequence[str] = (),
 ) -> Source:
     """Find the images that annotations name, and settle their splits.
 
@@ -154,6 +163,7 @@ def described_source(
         remarks: lines for the user about what the reader assumed or left out.
         files: the annotations, as paths inside the user's folder; lists may divide the images in
             the folder of the first one.
+        read: further files that were read, so that none of them is called unread.
 
     Returns:
         The source, its ids paths inside its root, its groups with equal photographs together. Where
@@ -162,18 +172,26 @@ def described_source(
     Raises:
         WorkbenchError: images that cannot be found, or splits that cannot be drawn.
     """
-    splits, lists = with_split_lists(folder, files, splits, options)
+    splits, lists, list_files = with_split_lists(folder, files, splits, options)
+    is_chosen = options.corpus.split_files is not None
     located = locate_images(folder, options.corpus.images, list(splits))
     named = {located.path(name): split for name, split in splits.items()}
-    if set(named.values()) == {None} and options.corpus.split_files is None:
+    if set(named.values()) == {None} and not is_chosen:
         named, folders = with_folder_splits(folder, located.root, named)
         lists += folders
+    elif list_files and not is_chosen:
+        lists += said_otherwise_by_folders(folder, located.root, named)
+    if set(named.values()) == {None} and not is_chosen:
+        named, names = with_splits_in_names(named)
+        lists += names
+    _check_training(folder, files, named)
     own = {image: image for image in named}
     if groups is not None:
         own |= {located.path(name): group for name, group in groups.items() if name in splits}
     copies = [] if located.vectors else equal_photographs(located.root, list(named))
     together, equal = joined_groups(own, in_one_split(copies, named))
-    settled, drawn = settled_splits(named, options, together)
+    unusable = _unusable(located, named, captions)
+    settled, drawn = settled_splits(named, options, together, unusable)
     images = pd.DataFrame(
         {
             "image_id": list(settled),
@@ -196,7 +214,45 @@ def described_source(
         remarks=(*remarks, *lists, *located.remarks, *without, *equal, *drawn),
         has_files=not located.vectors,
         settings=features_from(folder.root / located.vectors[0]) if located.vectors else (),
+        folder=folder,
+        files=(*files, *read, *list_files, *located.vectors),
     )
+
+
+def _unusable(located: Located, named: Collection[str], captions: pd.DataFrame) -> frozenset[str]:
+    """The images that the check of all leaves out or refuses: those without a file, or without a
+    caption. No split is drawn from them."""
+    moved = {
+        located.path(name) for name in captions["image_id"][captions["text"].str.strip() != ""]
+    }
+    root = f"{located.root}{os.sep}"
+    without = {image for image in named if image not in moved}
+    if not located.vectors:
+        without |= {image for image in named if not os.path.exists(root + image)}
+    return frozenset(without) if len(without) < len(named) else frozenset()
+
+
+def _check_training(folder: Folder, files: Sequence[str], named: Mapping[str, str | None]) -> None:
+    """Raise WorkbenchError for splits without one to train on where a file that is called so lies
+    there, and is not read."""
+    splits = {split for split in named.values() if split is not None}
+    if "train" in splits or len(splits) < 2:
+        return
+    endings = tuple({Path(file).suffix for file in files})
+    left = [
+        file
+        for file in folder.others
+        if file not in files and file.endswith(endings) and split_in_path(file) == "train"
+    ]
+    alike = [file for file in left if without_split(file) in set(map(without_split, files))]
+    left = alike or left
+    if left:
+        raise WorkbenchError(
+            f"{folder.root}: {listing(files, 3)} have the splits {' and '.join(sorted(splits))}, "
+            f"and {listing(left, 3)} is not read: its name, or what is in it, differs",
+            "give the files of all splits one form, and names that differ in the word for the "
+            "split alone, as train.json and test.json",
+        )
 
 
 def _without_captions(

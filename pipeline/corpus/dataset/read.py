@@ -20,6 +20,7 @@ from pipeline.corpus.dataset.positives import is_from_corpus, own_pairs, positiv
 from pipeline.corpus.dataset.processes import ordered_map
 from pipeline.corpus.dataset.shards import removed_on_error
 from pipeline.corpus.dataset.source import Options, Source
+from pipeline.corpus.dataset.unread import with_unread
 from pipeline.corpus.images import CheckedImage, check_image
 from pipeline.corpus.tables import BOXES, REJECTS, SPLITS, Corpus, write_rejects
 from pipeline.corpus.tokens import tokenise
@@ -55,6 +56,7 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
     with removed_on_error(out):
         with uncollected():
             source = with_characters(READERS.load(dataset)(raw, out, options))
+            source = with_unread(source, but=(name,))
         for remark in source.remarks:
             say(remark)
         corpus = checked_corpus(first_captions(source, options.corpus.max_captions), out, options)
@@ -221,6 +223,8 @@ def checked_corpus(source: Source, out: Path, options: Options) -> Corpus:
     rejects = find_rejects(
         source.images, captions, checked=checked, max_words=options.corpus.max_words
     )
+    if options.corpus.skip_bad_images and len(rejects):
+        say(_left_out(rejects, len(source.images)))
     if not options.corpus.skip_bad_images:
         problems = Problems(str(source.root))
         cases = (f"{row.image_id} ({row.reason})" for row in rejects.itertuples())
@@ -378,6 +382,18 @@ def _check_splits(source: Source, out: Path, images: pd.DataFrame, rejects: pd.D
         f"{message}: {len(of_images):,} of {len(source.images):,} images were left out, "
         f"{reasons.iloc[0]:,} of them because of {reasons.index[0]!r}, such as {first}",
         f"{out / REJECTS} lists all; mend the files, or name others in params.yaml",
+    )
+
+
+def _left_out(rejects: pd.DataFrame, number: int) -> str:
+    """A line about what cannot be used and is left out."""
+    of_images = rejects[rejects["caption_id"] == ""]
+    of_captions = counted(len(rejects) - len(of_images), "caption")
+    reason, most = next(iter(rejects["reason"].value_counts().items()))
+    first = rejects[rejects["reason"] == reason]["image_id"].iloc[0]
+    return (
+        f"cannot be used: {len(of_images):,} of {number:,} images and {of_captions}; the most, "
+        f"{most:,}, because of {reason!r}, such as {first}"
     )
 
 

@@ -7,7 +7,7 @@ that a folder with many large files is known in a second; `read` then names ever
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,6 +29,9 @@ MOST_IN_FOLDER = 100  # annotation files; more are one for each image
 MOST_FILES = 400  # annotation files in all
 MOST_NAMES = 100  # images of a file that are looked for, to see whether its images are there
 PERSON_PATHS = ("file_path", "img_path")  # keys of an image in CUHK-PEDES' form
+_PART = re.compile(r"[_-](?:un)?seen(?=[_.-])", re.IGNORECASE)  # of a split
+_FIRST_KEY = re.compile(r'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:\s*')
+_NEXT_KEY = re.compile(r'\s*,\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 _LIST = re.compile(r'(?:^\s*|"(\w+)"\s*:\s*)\[\s*(?=\{)')
 
 
@@ -193,22 +196,30 @@ def check_files_left(folder: Folder, read: Sequence[str]) -> None:
     Raises:
         WorkbenchError: such a file is damaged: empty, or neither text nor JSON as its name says.
     """
+    for file in files_left(folder, read):
+        fault = _damage(folder, file)
+        if fault is not None:
+            raise WorkbenchError(
+                f"{fault.message}; it belongs to {read[0]}",
+                fault.hint or "copy it again, or move it away if it does not belong there",
+            )
+        say(f"not read: {file}, in which no images with captions are known; {read[0]} has some")
+
+
+def files_left(folder: Folder, read: Collection[str]) -> list[str]:
+    """The files that are called like those that are read, but for their split, and are not read.
+
+    Args:
+        folder: the files of the user's folder.
+        read: paths inside it, of the files that are read.
+
+    Returns:
+        Paths inside the folder; `check_files_left` says them.
+    """
     names = {without_split(file) for file in read if split_in_path(file)}
     endings = tuple({Path(file).suffix for file in read})
-    left = [
-        file
-        for file in folder.others
-        if file.endswith(endings) and file not in read and split_in_path(file)
-    ]
-    for file in left:
-        if without_split(file) in names:
-            fault = _damage(folder, file)
-            if fault is not None:
-                raise WorkbenchError(
-                    f"{fault.message}; it belongs to {read[0]}",
-                    fault.hint or "copy it again, or move it away if it does not belong there",
-                )
-            say(f"not read: {file}, in which no images with captions are known, as in {read[0]}")
+    candidates = (file for file in folder.others if file.endswith(endings) and file not in read)
+    return [file for file in candidates if split_in_path(file) and without_split(file) in names]
 
 
 def _damage(folder: Folder, file: str) -> WorkbenchError | None:
@@ -260,7 +271,8 @@ def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
 
     Returns:
         Groups of files, `a_train.json` and `a_test.json` in one; a file whose name says no split,
-        or the same as another's, is a group of its own.
+        or the same as another's, is a group of its own. A split may be in two parts, `dev_seen`
+        and `dev_unseen`, as Hateful Memes has them beside `train`.
     """
     groups: dict[str, list[str]] = defaultdict(list)
     alone: list[tuple[str, ...]] = []
@@ -268,14 +280,22 @@ def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
         if split_in_path(file) is None:
             alone.append((file,))
         else:
-            groups[without_split(file)].append(file)
+            groups[_PART.sub("", without_split(file))].append(file)
     for own in groups.values():
-        different = {split_in_path(file) for file in own}
-        if len(different) == len(own):
+        parts = {(split_in_path(file), _part_of(file)) for file in own}
+        whole = {split for split, part in parts if part == ""}
+        divided = {split for split, part in parts if part != ""}
+        if len(parts) == len(own) and not whole & divided:
             alone.append(tuple(own))
         else:
             alone += [(file,) for file in own]
     return alone
+
+
+def _part_of(file: str) -> str:
+    """Which part of its split a file has, by its name: seen or unseen; "" for all of it."""
+    match = _PART.search(file)
+    return match[0].strip("_-.").lower() if match else ""
 
 
 @lru_cache(maxsize=16)
@@ -317,7 +337,8 @@ def first_records(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
     """
     text = head(folder, file)
     records: dict[str, Mapping[str, Any]] = {}
-    if text.lstrip().startswith("{") and "\n" in text.strip():
+    has_lines = "\n" in text.strip() or file.lower().endswith((".jsonl", ".jsonlines", ".ndjson"))
+    if text.lstrip().startswith("{") and has_lines:
         record = _decoded(text, text.index("{"))
         rest = text[text.index("{") :].split("\n", 1)  # a caption may have other ends of lines
         if record and _decoded(rest[0], 0) == record:
@@ -340,6 +361,29 @@ def _decoded(text: str, start: int) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+@lru_cache(maxsize=MOST_FILES)
+def first_pairs(folder: Folder, file: str) -> Sequence[tuple[str, Any]]:
+    """The first keys and values of a JSON file that is a mapping.
+
+    Args:
+        folder: the listed folder.
+        file: a JSON file in it.
+
+    Returns:
+        MOST_NAMES pairs at most; empty where the file is no mapping, or is cut in its first value.
+    """
+    text = head(folder, file)
+    decoder = json.JSONDecoder()
+    pairs: list[tuple[str, Any]] = []
+    key = _FIRST_KEY.match(text)
+    with suppress(ValueError, RecursionError):  # cut, or no JSON
+        while key is not None and len(pairs) < MOST_NAMES:
+            value, end = decoder.raw_decode(text, key.end())
+            pairs.append((json.loads(key[1]), value))
+            key = _NEXT_KEY.match(text, end)
+    return pairs
 
 
 def are_persons(folder: Folder, file: str) -> bool:

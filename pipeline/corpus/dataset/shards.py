@@ -340,6 +340,8 @@ def read_shards(
         images=images,
         captions=caption_table([one for one in gathered.captions if one.image_id in splits]),
         remarks=(*missing, *gathered.remarks, *other_splits, *equal, *drawn),
+        folder=list_raw(raw, options),
+        files=tuple(shard.path.relative_to(raw).as_posix() for shard in shards),
     )
 
 

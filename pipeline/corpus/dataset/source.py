@@ -38,7 +38,8 @@ class Source:
     when there are none. remarks: lines for the user about what was left out by option. positives:
     caption_id and image_id of further images that captions are of, some perhaps of images that the
     source lacks; None for none. has_files: False where there are features and no photographs, so
-    that an image is its id alone. settings: those that read the features, as `key=value`.
+    that an image is its id alone. settings: those that read the features, as `key=value`. folder:
+    the user's, None where nothing of it was read. files: those that were read, as paths inside it.
     """
 
     root: Path
@@ -49,6 +50,8 @@ class Source:
     positives: pd.DataFrame | None = None
     has_files: bool = True
     settings: tuple[str, ...] = ()
+    folder: Folder | None = None
+    files: tuple[str, ...] = ()
 
 
 def list_raw(raw: Path, options: Options) -> Folder:

@@ -47,6 +47,13 @@ NUMBERED = re.compile(r"train_test_split\.txt", re.IGNORECASE)
 _PARTITION = re.compile(r".*list_eval_partition\.(txt|csv)", re.IGNORECASE)
 _BETWEEN = re.compile(r"""[\n,:;"'\[\]]""")
 # What stands before an entry of a list in Markdown: `- 1.jpg`, `- [x] 1.jpg`, `1. 1.jpg`.
+_FRACTION = re.compile(r"[-+]?\d*\.\d+(?:e[-+]?\d+)?", re.IGNORECASE)
+# What the column of a list may be called whose images are numbers.
+_OF_NAMES = re.compile(
+    r"im(?:ages?|gs?)|photo|pic|file|name|foto|bild|(?:^|_)(?:ids?|keys?|idx|ind(?:ex|ices)|num(?:ber)?"
+    r"|no|nr|row|path|sample|item|train(?:ing)?|val(?:id(?:ation)?)?|dev|test(?:ing)?|unnamed:_0)"
+    r"(?:_|$)|^$"
+)
 _MARK = re.compile(r"(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 
 Rows = Sequence[Sequence[str]]
@@ -365,17 +372,34 @@ def _names_in(path: Path, text: str, known: Known, few: bool = False) -> list[st
         return words
     but_last = [line.rsplit(None, 1)[0] for line in lines]  # before a number or a word for a class
     first = [line.split(None, 1)[0] for line in lines]  # before several
-    return next((names for names in (but_last, first) if known.are(names, few)), lines)
+    last = [line.rsplit(None, 1)[-1] for line in lines]
+    found = (names for names in (but_last, first) if known.are(names, few))
+    return next((names for names in found if not _are_measured(names, last)), lines)
+
+
+def _are_measured(names: Sequence[str], values: Sequence[str]) -> bool:
+    """Whether names are numbers beside others with a fraction: epochs and their losses."""
+    are_numbers = 2 * sum(map(str.isdecimal, names)) > len(names)
+    return are_numbers and 2 * sum(map(_is_fraction, values)) > len(values)
+
+
+def _is_fraction(value: str) -> bool:
+    return _FRACTION.fullmatch(value) is not None
+
+
+def _may_name(header: str, cells: Sequence[str]) -> bool:
+    """Whether a column of images may be called so: numbers below `epoch` are names of none."""
+    return not all(map(str.isdecimal, cells)) or _OF_NAMES.search(plain_name(header)) is not None
 
 
 def _names_in_all_cells(rows: Rows, known: Known, few: bool) -> list[str]:
     """The cells of rows that are nothing but names of images, without those that have no ending of
     images where others have one; empty for any other table."""
     rows = [[cell if cell in known else cell.strip("'\"[] ") for cell in row] for row in rows]
-    if rows and not any(cell in known for cell in rows[0]):
-        rows = rows[1:]  # a header
+    header = rows[0] if rows and not any(cell in known for cell in rows[0]) else []
+    rows = rows[1:] if header else rows
     cells = [cell for row in rows for cell in row if cell]
-    if not known.are(cells, few):
+    if not known.are(cells, few) or not all(_may_name(name, cells) for name in header):
         return []
     files = [cell for cell in cells if cell.lower().endswith(IMAGE_ENDINGS)]
     if known.are(files, few):
@@ -396,7 +420,10 @@ def _names_in_column(rows: Rows, known: Known, few: bool) -> list[str]:
     if not columns:
         return []
     best = min(columns, key=lambda own: (not _are_files(own), plain_name(own[0]) in ROW_NUMBERS))
-    return [*best] if best[0] in known else [*best[1:]]
+    if best[0] in known:
+        is_measured = any(_are_measured(best, cells) for cells in zip(*rows, strict=False))
+        return [] if is_measured else [*best]
+    return [*best[1:]] if _may_name(best[0], best[1:]) else []
 
 
 def _in_numbers(path: Path) -> Images:

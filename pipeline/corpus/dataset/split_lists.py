@@ -5,7 +5,8 @@ and the split of every image by them. split_forms.py reads one file.
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from pipeline.corpus.dataset.split_forms import (
 from pipeline.corpus.dataset.split_names import (
     FOR_ALL,
     LIST_ENDINGS,
+    Images,
     Known,
     list_stem,
     split_of_list,
@@ -45,10 +47,12 @@ from pipeline.corpus.dataset.splits import (
     SPLIT_WORDS_OF,
     check_other_splits,
     split_in_path,
+    split_named,
     split_or_rest,
+    splits_in_path,
 )
 from pipeline.corpus.tables import SPLITS
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems
 
 MOST_TABLES = 100  # of a folder; more are texts beside images
@@ -59,6 +63,9 @@ _RECORDS = re.compile(r".*\.(json|jsonl|jsonlines|ndjson)", re.IGNORECASE)
 _FOR_ALL = re.compile(
     rf"{FOR_ALL.pattern}\.(json|jsonl|jsonlines|ndjson|ya?ml|txt|lst|list)", re.IGNORECASE
 )
+
+# A word for a split in the name of a list, with or without letters around it.
+_AROUND = re.compile(r"(.*?)(train|valid|val|dev|test)(.*)", re.IGNORECASE)
 
 _OF_OTHERS = (".md", *DATA_ENDINGS)  # of files that may be lists, and anything else
 
@@ -73,9 +80,18 @@ class SplitLists(NamedTuple):
         return ", ".join(path.name for path in self.files)
 
 
+class Divided(NamedTuple):
+    """Images that lists divide. splits: of every image, None for one in no list; remarks: lines
+    about the lists; files: the lists that were read, as paths inside the user's folder."""
+
+    splits: dict[str, str | None]
+    remarks: tuple[str, ...]
+    files: tuple[str, ...] = ()
+
+
 def with_split_lists(
     folder: Folder, files: Sequence[str], splits: Mapping[str, str | None], options: Options
-) -> tuple[dict[str, str | None], tuple[str, ...]]:
+) -> Divided:
     """The splits of images where lists divide them: those that corpus.split_files names, else,
     where annotations divide nothing, those of the user's folder.
 
@@ -89,10 +105,12 @@ def with_split_lists(
     Returns:
         The splits, in the order of `splits`, then images that only named lists have; None for an
         image in no list. Without a list for training its images are all others. And lines about
-        lists that were found, and about images of other splits.
+        lists that were found, about those that say other splits than the annotations, and about
+        images of other splits.
 
     Raises:
-        WorkbenchError: lists that are not there, several of one split, or an image in two.
+        WorkbenchError: lists that are not there, several of one split, several that say different
+            splits, or an image in two.
     """
     named = options.corpus.split_files
     lists = None
@@ -112,8 +130,10 @@ def with_split_lists(
             *_other_lists(folder, splits, known, lists),
             *unread_splits(folder, known, listed_in.images, read),
         )
+    else:
+        unread = _said_by_others(folder, files, splits)
     if lists is None:
-        return dict(splits), unread
+        return Divided(dict(splits), unread)
     words = listed_splits(lists, list(splits))
     others = check_other_splits(Counter(words.values()), str(lists))
     listed = {image: split_or_rest(word, options.corpus.restval) for image, word in words.items()}
@@ -121,14 +141,106 @@ def with_split_lists(
     has_train = "train" in divided.values()
     if not has_train:
         divided = {image: split or "train" for image, split in divided.items()}
+    own = tuple(path.relative_to(folder.root).as_posix() for path in lists.files)
     if named is not None:
-        return divided | listed, others
+        return Divided(divided | listed, others, own)
     if len(set(divided.values())) < 2:
-        return dict(splits), unread
+        return Divided(dict(splits), unread)
+    elsewhere = _check_agreement(folder, files, lists, splits)
     rest = "" if has_train else "; images that they lack are for training"
     foreign = len(listed.keys() - divided.keys())
     without = (f"of the images of the lists {foreign:,} have no captions",) if foreign else ()
-    return divided, (f"splits: of the lists {lists}{flags}{rest}", *without, *unread, *others)
+    line = f"splits: of the lists {lists}{flags}{rest}"
+    return Divided(divided, (line, *without, *elsewhere, *unread, *others), own)
+
+
+def _check_agreement(
+    folder: Folder, files: Sequence[str], lists: SplitLists, names: Collection[str]
+) -> tuple[str, ...]:
+    """A line about lists in folders of other lists that divide images in another way than those
+    that are read; WorkbenchError for such lists in the same folder, of which any may be meant."""
+    own = _splits_of(lists, names)
+    places = {path.parent for path in lists.files}
+    other = [
+        sources
+        for sources in _all_lists(folder, files, Known(names))
+        if set(sources.files) != set(lists.files) and _differences(sources, own, names)
+    ]
+    beside = [sources for sources in other if sources.files[0].parent in places]
+    if beside:
+        raise WorkbenchError(
+            f"{lists.files[0].parent}: files divide the images in different ways: "
+            f"{listing((str(sources) for sources in (lists, *beside)), 3)}",
+            "name the right one by corpus.split_files in params.yaml, or move the others away",
+        )
+    return _differ(folder, other, own, names)
+
+
+def _said_by_others(
+    folder: Folder, files: Sequence[str], splits: Mapping[str, str | None]
+) -> tuple[str, ...]:
+    """A line about lists that say other splits than the annotations, which come first."""
+    return _differ(folder, _all_lists(folder, files, Known(splits)), splits, list(splits))
+
+
+def _differ(
+    folder: Folder,
+    others: Iterable[SplitLists],
+    splits: Mapping[str, str | None],
+    names: Collection[str],
+) -> tuple[str, ...]:
+    """A line about lists that divide images in another way, none without any."""
+    differing = []
+    for sources in others:
+        number = _differences(sources, splits, names)
+        files = listing(path.relative_to(folder.root).as_posix() for path in sources.files)
+        if number:
+            differing.append(f"{files} (other splits for {counted(number, 'image')})")
+    if not differing:
+        return ()
+    way_out = "corpus.split_files in params.yaml takes them, a file or a folder of lists"
+    return (f"not taken for splits: {listing(differing, 3)}; {way_out}",)
+
+
+def _differences(
+    lists: SplitLists, splits: Mapping[str, str | None], names: Collection[str]
+) -> int:
+    """How many images lists put into another split than the one that they are in."""
+    said = _splits_of(lists, names)
+    return sum(
+        splits.get(name) is not None and split is not None and splits[name] != split
+        for name, split in said.items()
+    )
+
+
+def _splits_of(lists: SplitLists, names: Collection[str]) -> dict[str, str | None]:
+    """The split of every image that lists say; empty for lists that contradict themselves."""
+    with suppress(WorkbenchError):
+        words = listed_splits(lists, list(names))
+        return {name: split_or_rest(word, "train") for name, word in words.items()}
+    return {}
+
+
+def _all_lists(folder: Folder, files: Sequence[str], known: Known) -> list[SplitLists]:
+    """Everything in a folder that divides the images: lists of a split each, files for all splits,
+    and tables; none of them an annotation. What cannot be read is passed over."""
+    found: list[SplitLists] = []
+    for place in _texts_in(folder):
+        with suppress(WorkbenchError):
+            lists = _find_lists(folder, place, known, files)
+            found += [lists] if lists is not None else []
+        for path in _matching(folder, place, _FOR_ALL, NUMBERED):
+            with suppress(WorkbenchError):
+                images = _of_all_splits(path, known)
+                found += [SplitLists((path,), images)] if images else []
+        with suppress(WorkbenchError):
+            found += _tables(folder, place, known)
+    read = {folder.root / file for file in files}
+    different: dict[Sequence[Path], SplitLists] = {}
+    for own in found:
+        if read.isdisjoint(own.files):
+            different.setdefault(tuple(own.files), own)
+    return list(different.values())
 
 
 def with_folder_splits(
@@ -170,6 +282,55 @@ def with_folder_splits(
     if "train" not in found:
         divided = {image: split or "train" for image, split in divided.items()}
     return divided, (f"splits: of the folders {shown}",)
+
+
+def with_splits_in_names(
+    splits: Mapping[str, str | None],
+) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """The splits of images where their own names say them, as `train_001.jpg` does.
+
+    Args:
+        splits: of every image, None for those of none.
+
+    Returns:
+        The splits, and a line about them. They stay where some name says no split or several, where
+        none says train or all do, and where the names are MS-COCO's: its parts of 2014 are
+        none of the splits that are used with captions, which the line says.
+    """
+    words = {image: splits_in_path(image.rpartition("/")[2]) for image in splits}
+    named = {image: own[0] for image, own in words.items() if len(own) == 1}
+    found = set(named.values())
+    if len(named) < len(splits) or len(found) < 2 or "train" not in found:
+        return dict(splits), ()
+    image = next(iter(named))
+    name = image.rpartition("/")[2]
+    if any(own.rpartition("/")[2].startswith("COCO_") for own in named):
+        line = f"not taken for splits: the parts of MS-COCO in the names of images, such as {name}"
+        return dict(splits), (line,)
+    return dict(named), (f"splits: of the names of the images, such as {name}",)
+
+
+def said_otherwise_by_folders(
+    folder: Folder, root: Path, splits: Mapping[str, str | None]
+) -> tuple[str, ...]:
+    """A line about folders called train, val and test that say other splits than lists do.
+
+    Args:
+        folder: the files of the user's folder.
+        root: the folder that the images are paths in.
+        splits: of every image, by lists.
+
+    Returns:
+        The line, none where folders say the same or nothing.
+    """
+    said, _ = with_folder_splits(folder, root, dict.fromkeys(splits))
+    number = sum(
+        split is not None and said[image] is not None and said[image] != split
+        for image, split in splits.items()
+    )
+    if not number:
+        return ()
+    return (f"the folders of {counted(number, 'image')} say other splits than these lists",)
 
 
 def said_by_folders(places: Iterable[str]) -> tuple[str, ...]:
@@ -251,8 +412,7 @@ def _other_lists(
     found = []
     for place, files in _texts_in(folder).items():
         for path in _matching(folder, place, _LINES) if len(files) <= MOST_TABLES else ():
-            entries = beginning_of(path).split("\n")
-            entries = [line.strip() for line in entries if line.strip()]
+            entries = _entries(path, known)
             is_part = 0 < len(set(entries)) < len(names) and all(line in known for line in entries)
             is_read = split_of_list(path.name) is not None or (lists and path in lists.files)
             if not is_part or is_read or path.stem in known:  # a caption may be a word
@@ -267,7 +427,7 @@ def _other_lists(
                     )
             found.append(path)
     shown = listing((path.relative_to(folder.root) for path in found), 3)
-    line = f"not read, for they say no split: lists of a part of the images ({shown})"
+    line = f"not read: lists of a part of the images, not called like train.txt ({shown})"
     return (line,) if found else ()
 
 
@@ -326,13 +486,47 @@ def _find_lists(
         if paths:
             by_split[split] = paths[0]
     for path in () if "train" in by_split else _matching(folder, place, _FOR_ALL, NUMBERED):
-        is_data = _RECORDS.fullmatch(path.name) or NUMBERED.fullmatch(path.name)
-        if not is_data and not mentions_images(path, known):
-            continue  # any text or settings that are called so
-        images = images_in_file(path, known)
-        if known.are_in(images):
+        images = _of_all_splits(path, known)
+        if images:
             return SplitLists([path], images)
+    by_split = by_split or _lists_alike(folder, place, known, but)
     return _read_lists(by_split, known) if by_split else None
+
+
+def _lists_alike(folder: Folder, place: str, known: Known, but: Sequence[str]) -> dict[str, Path]:
+    """Lists whose names differ in a word for a split alone, whatever stands around it, such as
+    `flickr8ktrain.txt` or `train_screens.txt`; empty unless there is one for training and another,
+    all their entries are images that are known, and none has an image of another."""
+    groups: dict[tuple[str, str], dict[str, Path]] = defaultdict(dict)
+    for path in _matching(folder, place, _LINES):
+        match = _AROUND.fullmatch(path.name)
+        split = split_named(match[2]) if match else None
+        if match and split is not None and joined(place, path.name) not in but:
+            groups[match[1], match[3]][split] = path
+    several = [own for own in groups.values() if "train" in own and len(own) > 1]
+    if len(several) != 1:
+        return {}
+    entries = [_entries(path, known) for path in several[0].values()]
+    stems = [{list_stem(entry) for entry in own} for own in entries]
+    are_names = all(own and all(entry in known for entry in own) for own in entries)
+    is_apart = len(set().union(*stems)) == sum(map(len, stems))
+    return several[0] if are_names and is_apart else {}
+
+
+def _entries(path: Path, known: Known) -> list[str]:
+    """The lines in the beginning of a list that are neither blank nor comments."""
+    lines = [line.strip() for line in beginning_of(path).split("\n")]
+    return [line for line in lines if line and not known.is_comment(line)]
+
+
+def _of_all_splits(path: Path, known: Known) -> Images:
+    """The images of each split in a file that is called like one for all splits; empty for any text
+    or settings that are called so."""
+    is_data = _RECORDS.fullmatch(path.name) or NUMBERED.fullmatch(path.name)
+    if not is_data and not mentions_images(path, known):
+        return {}
+    images = images_in_file(path, known)
+    return images if known.are_in(images) else {}
 
 
 def _plain(paths: list[Path], split: str) -> list[Path]:
@@ -343,6 +537,18 @@ def _plain(paths: list[Path], split: str) -> list[Path]:
 
 def _find_table(folder: Folder, place: str, known: Known) -> SplitLists | None:
     """The table of a folder that divides its images, with a column of them and one of splits."""
+    found = _tables(folder, place, known)
+    if any(lists.images != found[0].images for lists in found[1:]):
+        raise WorkbenchError(
+            f"{folder.root / place}: several tables with splits of the images: "
+            f"{listing(str(lists) for lists in found)}",
+            "name the right one by corpus.split_files in params.yaml, or move the others away",
+        )
+    return next(iter(found), None)
+
+
+def _tables(folder: Folder, place: str, known: Known) -> list[SplitLists]:
+    """The tables and lists of records of a folder that have images and their splits."""
     paths = _matching(folder, place, _TABLES, _RECORDS)
     found: list[SplitLists] = []
     for path in paths if len(paths) <= MOST_TABLES else ():
@@ -354,13 +560,7 @@ def _find_table(folder: Folder, place: str, known: Known) -> SplitLists | None:
             continue
         if len(images) > 1 and any(name in known for own in images.values() for name in own):
             found.append(SplitLists([path], images))
-    if any(lists.images != found[0].images for lists in found[1:]):
-        raise WorkbenchError(
-            f"{folder.root / place}: several tables with splits of the images: "
-            f"{listing(str(lists) for lists in found)}",
-            "name the right one by corpus.split_files in params.yaml, or move the others away",
-        )
-    return next(iter(found), None)
+    return found
 
 
 def named_split_lists(
@@ -432,6 +632,7 @@ def listed_splits(lists: SplitLists, names: Sequence[str]) -> dict[str, str]:
     images = {tail: name for name in names for tail in _tails(name) if tails[tail] == 1}
     numbers = Counter(without_zeros(list_stem(name)) for name in names)
     numbered = {without_zeros(list_stem(name)): name for name in names}
+    _check_no_rows(lists, set(numbered))
     splits: dict[str, str] = {}
     twice: list[str] = []
     several: list[str] = []
@@ -457,6 +658,26 @@ def listed_splits(lists: SplitLists, names: Sequence[str]) -> dict[str, str]:
         "name with their folders"
     )
     return splits
+
+
+def _check_no_rows(lists: SplitLists, numbers: Set[str]) -> None:
+    """Raise WorkbenchError for lists of numbers from 0 on where images are called by numbers from 1
+    on: they count rows, and as names each would be that of the image before.
+
+    Args:
+        lists: files that divide images.
+        numbers: what the images are called, numbers without zeros in front.
+    """
+    entries = {without_zeros(line.strip()) for own in lists.images.values() for line in own}
+    is_shifted = "0" in entries - numbers and all(
+        entry.isdecimal() and str(int(entry) + 1) in numbers for entry in entries
+    )
+    if is_shifted:
+        raise WorkbenchError(
+            f"{lists.files[0]}: numbers from 0 on, and no image is called 0, but each is one less "
+            "than the name of an image: they may count rows",
+            "write the names of the images in their place, or move the lists away",
+        )
 
 
 @lru_cache(maxsize=16)

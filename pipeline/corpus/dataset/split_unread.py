@@ -39,7 +39,7 @@ _FILE_OF_IMAGE = re.compile(
     rf"\w(?:{'|'.join(map(re.escape, IMAGE_ENDINGS))})(?![\w.])", re.IGNORECASE
 )
 
-OTHER_IMAGES = "most of their images have no captions"
+OTHER_IMAGES = "most of their entries name no image that has captions"
 NUMBERS = "they have numbers and name no images"
 FORM = "their form is not known"
 OTHER_LISTS = "other lists are read"

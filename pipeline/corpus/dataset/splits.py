@@ -336,6 +336,7 @@ def settled_splits(
     named: Mapping[str, str | None],
     options: Options,
     groups: Mapping[str, str] | None = None,
+    unusable: Collection[str] = (),
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Train, val and test from the splits that the files name.
 
@@ -349,6 +350,8 @@ def settled_splits(
         options: the seed, and how many images are drawn.
         groups: image_id to its group, for images that must not be divided: those of a person, or
             equal photographs. Images that are not in it are groups of their own.
+        unusable: images without a file or a caption, which are left out later: none of them is
+            drawn, so that no split is made of them.
 
     Returns:
         The split of every image that is kept, in the order of `named`, and remarks about what was
@@ -366,18 +369,22 @@ def settled_splits(
         shown = f"{counted(len(without), 'image')} in no split ({listing(without, 3)})"
         remarks = (f"left out: {shown}",)
     names = {split for split in images if split is not None}
+    usable = {
+        split: [image for image in own if image not in unusable] for split, own in images.items()
+    }
     drawn: dict[str, str] = {}
     if len(names) <= 1:
-        pool = next(iter(images.values()), [])
+        pool = next(iter(usable.values()), [])
         drawn = _held_out(pool, ("val", "test"), "train", options, groups)
+        drawn |= {image: "train" for own in images.values() for image in own if image in unusable}
         alone = f"all images are of split {min(names)}; " if names else ""
         remarks += (f"{alone}splits drawn by seed: {_counted(drawn)}",)
     elif names == {"train", "val"}:
-        drawn = _held_out(images["val"], ("val", "test"), "", options, groups)
+        drawn = _held_out(usable["val"], ("val", "test"), "", options, groups)
         left = sum(not split for split in drawn.values())
         remarks += (f"drawn from val by seed: {_counted(drawn)}; left out: {left:,} images",)
     elif names == {"train", "test"}:
-        drawn = _held_out(images["train"], ("val",), "train", options, groups)
+        drawn = _held_out(usable["train"], ("val",), "train", options, groups)
         remarks += (f"drawn from train by seed: {_counted(drawn)}",)
     elif names != set(SPLITS):
         raise WorkbenchError(

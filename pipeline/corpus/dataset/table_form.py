@@ -23,6 +23,7 @@ from pipeline.corpus.dataset.cells import (
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
 from pipeline.corpus.dataset.locate import is_among
+from pipeline.corpus.dataset.no_captions import what_instead
 from pipeline.corpus.dataset.splits import split_named, split_of_flag
 
 SEPARATORS = ("\t", "|", ";", ",")
@@ -58,7 +59,6 @@ _SHAPE_OF_NUMBER = "0"
 _QUOTED_FIELDS = re.compile(r'("(?:[^"]|"")*"|[^",]+)(?: *, *"(?:[^"]|"")*")+')
 # a field that needs its quotes: commas elsewhere are then between fields
 _QUOTED_COMMA = re.compile(r'(?:^|,) *"(?:[^"]|"")*,(?:[^"]|"")*" *(?:,|$)')
-_WORD = re.compile(r"[A-Za-z][\w-]*")
 SEPARATOR_LINE = re.compile(r"sep=[,;|\t]?")  # what Excel reads and writes above a header
 
 
@@ -158,7 +158,7 @@ def _spaced_form(lines: Sequence[str], pattern: re.Pattern[str], there: Set[str]
     if pattern is _STEM_AND_TEXT and not all(is_among(image, there) for image, _ in pairs):
         return None
     texts = [text for _, text in pairs]
-    if _are_classes(texts) or any(all(map(_IMAGE.fullmatch, text.split())) for text in texts):
+    if what_instead(texts) or any(all(map(_IMAGE.fullmatch, text.split())) for text in texts):
         return None
     return Form(
         separator="",
@@ -169,12 +169,6 @@ def _spaced_form(lines: Sequence[str], pattern: re.Pattern[str], there: Set[str]
         described="image, a blank or a colon, caption",
         line=pattern,
     )
-
-
-def _are_classes(texts: Sequence[str]) -> bool:
-    """Whether texts are words alone of which several images have the same, as labels are."""
-    are_words = all(_WORD.fullmatch(text.strip()) for text in texts)
-    return are_words and len(texts) > 1 and 2 * len(set(texts)) <= len(texts)
 
 
 def _first_lines(text: str) -> list[str]:
@@ -190,6 +184,23 @@ def has_titles(form: Form) -> bool:
         form: that of the table.
     """
     return form.has_header and form.names[form.captions[0]] == "title"
+
+
+def texts_behind_images(text: str) -> list[str]:
+    """What the first lines of a table without a header have behind the name of an image's file.
+
+    Args:
+        text: the beginning of a file.
+
+    Returns:
+        The texts; empty where lines are of any other form.
+    """
+    lines = [line.strip() for line in _first_lines(text)]
+    for separator in (*SEPARATORS, " "):
+        pairs = [line.partition(separator) for line in lines]
+        if pairs and all(between and _is_image(image) for image, between, _ in pairs):
+            return [rest.strip() for _, _, rest in pairs]
+    return []
 
 
 def columns_named(text: str, there: Set[str]) -> list[str]:
@@ -435,11 +446,13 @@ def _bare_form(lines: Sequence[str], separator: str, there: Set[str]) -> Form | 
     texts = [text.strip() for _, _, text in pairs]
     if not all(texts) or 2 * sum(map(_may_be_caption, texts)) <= len(texts):
         return None
-    if all(map(split_named, texts)) or _are_classes(texts):
+    if all(map(split_named, texts)):
         return None
     columns = _columns_of(rows, lines, separator)
     if columns:
         return _bare_columns(columns, separator, there)
+    if what_instead(texts):
+        return None
     described = f"image{separator}caption, without a header".replace("\t", " TAB ")
     return Form(
         separator=separator,
@@ -519,12 +532,15 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str, there: Set[str]
     if not captions and not all(map(_is_image, columns[image])):
         return None  # of names without endings the rest may be anything, such as codes
     largest = max(texts, key=lambda place: sum(map(len, columns[place])))
+    captions = captions or [largest]
+    if what_instead([cell for place in captions for cell in filled[place]]):
+        return None
     names = (f"column {place + 1}" for place in range(width))
     return Form(
         separator=separator,
         width=width,
         image=image,
-        captions=tuple(captions or [largest]),
+        captions=tuple(captions),
         split=next(iter(splits), None),
         number=next((place for place in numbers if place > image), None),
         has_header=False,

@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.corpus.dataset import READERS
-from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain
+from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain, plain_texts
 from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.locate import is_among
+from pipeline.corpus.dataset.no_captions import no_captions, what_instead
 from pipeline.corpus.dataset.recognise import (
     Found,
     files_by_split,
+    first_pairs,
     first_records,
+    head,
     not_of_others,
     quality,
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path, without_split
-from pipeline.corpus.dataset.table_form import columns_named
+from pipeline.corpus.dataset.table_form import columns_named, texts_behind_images
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import explain
 from pipeline.runtime.text import read_text
@@ -154,10 +158,14 @@ def _unknown(folder: Folder) -> WorkbenchError:
     """Why no reader knows a folder: what is the matter with the files that may hold captions."""
     files = folder.others
     likely = [file for file in files if file.lower().endswith(LIKELY)] or files
+    without: WorkbenchError | None = None
     for file in likely[:LOOKED_AT]:
         problem = _problem_of(folder, file)
         if problem is not None:
             return problem
+        without = without or _without_captions(folder, file)
+    if without is not None:
+        return without
     images = f"{counted(folder.photographs, 'image')} and "
     others = listing(likely, 5) if likely else "no other file"
     return WorkbenchError(
@@ -182,6 +190,8 @@ def _problem_of(folder: Folder, relative: str) -> WorkbenchError | None:
             "if it names images that lie beside it, write its columns of images and captions as a "
             "table there, by pandas.read_parquet(...).to_csv('captions.csv')",
         )
+    if _without_captions(folder, relative) is not None:
+        return None  # said where no other file may have them
     problem = explain(path, hint=TABLE)
     if problem is None and path.suffix.lower() in TEXTS:
         try:
@@ -196,6 +206,24 @@ def _problem_of(folder: Folder, relative: str) -> WorkbenchError | None:
         if len(names) > 1:
             return _unnamed(folder, relative, "records_json", "fields", names)
     return problem
+
+
+def _without_captions(folder: Folder, file: str) -> WorkbenchError | None:
+    """Why a file that names images has no captions of them; None for any other file."""
+    path = folder.root / file
+    ending = path.suffix.lower()
+    if ending == ".json":
+        pairs = first_pairs(folder, file)
+        are_named = bool(pairs) and is_among(pairs[0][0], folder.stems)
+        texts = [own for _, value in pairs if is_plain(value) for own in plain_texts(value)]
+        way_out = f"set dataset: records_json and corpus.annotations: {file}"
+    else:
+        texts = texts_behind_images(head(folder, file)) if ending in (*TABLES, ".txt") else []
+        are_named = bool(texts)
+        way_out = "write a first line image,caption above them, with a comma between both"
+    if not are_named or not what_instead(texts):
+        return None
+    return no_captions(str(path), texts, way_out)
 
 
 def _unnamed(

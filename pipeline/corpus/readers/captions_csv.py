@@ -22,6 +22,7 @@ from pipeline.corpus.dataset.recognise import (
     files_by_split,
     head,
 )
+from pipeline.corpus.dataset.rejected import rejected_rows
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.split_lists import find_split_lists, said_by_folders
 from pipeline.corpus.dataset.splits import (
@@ -135,7 +136,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         unread += [name for name in passed if name != column]
         if column:
             of_folders[column] = None
-    remarks = (*passed_over(unread), *several)
+    remarks = (*passed_over(unread), *rejected_rows(folder, found.files, unread), *several)
     if of_folders:
         remarks += (f"images: in the folders that column {listing(of_folders)} names",)
     tables = _with_folders(folder, tables)

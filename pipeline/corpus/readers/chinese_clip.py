@@ -135,7 +135,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             *remarks,
         )
     table = pd.DataFrame(further, columns=["caption_id", "image_id"]) if further else None
-    return replace(source, positives=table, remarks=remarks)
+    files = tuple(file for part in parts.values() for file in (*part.images, *part.texts))
+    return replace(source, positives=table, remarks=remarks, files=files)
 
 
 def _chosen(raw: Path, options: Options) -> Folder:

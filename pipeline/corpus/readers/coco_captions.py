@@ -31,6 +31,7 @@ from pipeline.corpus.dataset.recognise import (
     record_under,
     values_in_head,
 )
+from pipeline.corpus.dataset.rejected import rejected_rows
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import (
     check_other_splits,
@@ -133,12 +134,18 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     described = [image for own in files.values() for image in own.described]
     ids, renumbered = caption_ids([own.ids for own in files.values()], described)
     texts = [text for own in files.values() for text in own.texts]
+    unread = _unread(folder, found.files)
     return described_source(
         folder,
         options,
         splits=named,
         captions=pd.DataFrame({"caption_id": ids, "image_id": described, "text": texts}),
-        remarks=(*passed_over(_unread(folder, found.files)), *others, *renumbered),
+        remarks=(
+            *passed_over(unread),
+            *rejected_rows(folder, found.files, unread),
+            *others,
+            *renumbered,
+        ),
         files=found.files,
     )
 

@@ -155,6 +155,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         splits={image.removeprefix(images_in): split for image, split in splits.items()},
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
         remarks=(*described.remarks, *folders, *_remarks(folder.root, pairs, left)),
+        read=[*pairs.images, *pairs.texts_alone, *pairs.second_texts, *left.images],
     )
 
 

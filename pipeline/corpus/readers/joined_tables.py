@@ -8,6 +8,7 @@ Each is one file, or one for each split. Once they are joined, all is as in capt
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -142,7 +143,9 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     ]
     joined = {file: _joined(raw / file, rows, images) for file, rows in captions.items()}
     remark = f"the ids of {listing(of_captions, 3)} are those of {listing(of_images, 3)}"
-    return source_of(folder, options, joined, (remark, *passed_over(unread)))
+    source = source_of(folder, options, joined, (remark, *passed_over(unread)))
+    divided = [file for file in few_files(folder, *PATTERNS) if _names(folder, file, DIVIDED)]
+    return replace(source, files=(*source.files, *of_images, *divided))
 
 
 def _read_images(raw: Path, files: Sequence[str]) -> pd.DataFrame:

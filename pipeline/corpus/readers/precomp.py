@@ -93,6 +93,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         remarks=(*remarks, *drawn, f"images without files, as {described(splits)}"),
         has_files=False,
         settings=_settings(place, splits),
+        folder=folder,
+        files=tuple(file for file in folder if (raw / file).parent == place),
     )
 
 

@@ -2,10 +2,8 @@
 a list, a list under a key, a record on each line, or a mapping of image names to captions or to
 records with captions."""
 
-import json
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NotRequired
@@ -37,16 +35,19 @@ from pipeline.corpus.dataset.cells import (
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
 from pipeline.corpus.dataset.locate import has_its_name, told_apart
+from pipeline.corpus.dataset.no_captions import no_captions, what_instead
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
     are_persons,
     few_files,
     files_by_split,
+    first_pairs,
     first_records,
     head,
     values_in_head,
 )
+from pipeline.corpus.dataset.rejected import rejected_rows
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import (
     SPLIT_WORDS,
@@ -69,7 +70,6 @@ EXPECTED = (
     'JSON of records with an image and its caption, as [{"image": "1.jpg", "caption": "..."}]'
 )
 IMAGE_KEY = "its key"  # the image's field in records of a mapping whose keys are the images
-_FIRST_KEY = re.compile(r'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 _Row = tuple[str, list[str], str | None]  # an image, captions, a split
 
@@ -116,6 +116,10 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
         records = first_records(folder, file)
         keys = next(iter(_find_keys(records, config)), None)
         mapping = _mapping(folder, file, config)
+        is_chosen = config.caption_field is not None
+        if mapping is not None and not is_chosen:
+            if what_instead(_texts_of_images(folder, file, mapping)):
+                continue
         if mapping is not None:
             names[file] = (mapping.image,)
             has_split[file] = mapping.keys is not None and mapping.keys.has_split
@@ -134,15 +138,10 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
 
 def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None:
     """How a file maps images to captions, by its first pair; None where it does not."""
-    text = head(folder, file)
-    key = _FIRST_KEY.match(text)
-    if key is None:
+    pairs = first_pairs(folder, file)
+    if not pairs:
         return None
-    try:
-        name = json.loads(key[1])
-        value, _ = json.JSONDecoder().raw_decode(text, key.end())
-    except (ValueError, RecursionError):  # cut, or no JSON
-        return None
+    name, value = pairs[0]
     if isinstance(value, str) and split_named(value):
         return None  # images and their splits, as splits.json may have them
     by_key = _is_image(name, folder)
@@ -160,6 +159,15 @@ def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None
     return (
         _Mapping(value[keys.image], keys) if keys and _is_image(value[keys.image], folder) else None
     )
+
+
+def _texts_of_images(folder: Folder, file: str, mapping: _Mapping) -> list[str]:
+    """The first texts of a file that maps images to texts; empty for one that maps to records, of
+    which a field is called as captions are."""
+    if mapping.keys is not None or mapping.of_records:
+        return []
+    values = [value for _, value in first_pairs(folder, file) if is_plain(value)]
+    return [text for value in values for text in plain_texts(value)]
 
 
 def _with_image_field(config: CorpusConfig, name: str) -> CorpusConfig:
@@ -248,8 +256,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
     rows: list[_Row] = []
     unread: list[str] = []
+    known: set[tuple[str, str, str | None]] = set()
     for file in found.files:
-        rows += _read_file(folder, file, options.corpus)
+        own = _read_file(folder, file, options.corpus)
+        rows += _without_known(own, known)
+        known |= {(image, text, split) for image, texts, split in own for text in texts}
         unread += _fields_passed_over(folder, file, options.corpus)
     words = Counter(word or "" for _, word in {(image, word) for image, _, word in rows})
     others = check_other_splits(words, str(raw / found.files[0]))
@@ -275,9 +286,22 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         options,
         splits=splits,
         captions=pd.DataFrame(captions),
-        remarks=(*passed_over(unread), *left_out, *others),
+        remarks=(
+            *passed_over(unread),
+            *rejected_rows(folder, found.files, unread),
+            *left_out,
+            *others,
+        ),
         files=found.files,
     )
+
+
+def _without_known(rows: Sequence[_Row], known: Set[tuple[str, str, str | None]]) -> list[_Row]:
+    """Rows without the captions that another file of the same split has of the same image."""
+    return [
+        (image, [text for text in texts if (image, text, split) not in known], split)
+        for image, texts, split in rows
+    ]
 
 
 def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
@@ -288,6 +312,10 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
     hint = f"expected is {EXPECTED}"
     mapping = _mapping(folder, file, config)
     if mapping is not None:
+        texts = _texts_of_images(folder, file, mapping)
+        if what_instead(texts) and config.annotations != file:
+            way_out = f"set dataset: records_json and corpus.annotations: {file}"
+            raise no_captions(str(path), texts, way_out)
         return _of_mapping(path, mapping, split, hint)
     lists = first_records(folder, file)
     found = _find_keys(lists, config)

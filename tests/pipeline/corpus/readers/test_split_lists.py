@@ -113,7 +113,7 @@ def test_a_list_that_says_no_split_is_named_or_refused(raw, capsys):
     (raw / "holdout.txt").write_text("d.jpg\ne.jpg\n")
     read_all("auto", raw)
     said = capsys.readouterr().err
-    assert "say no split: lists of a part of the images (holdout.txt)" in said
+    assert "lists of a part of the images, not called like train.txt (holdout.txt)" in said
     (raw / "train.txt").write_text("a.jpg\nb.jpg\nc.jpg\n")
     said = refusal(read_all, "auto", raw)
     assert "holdout.txt: a list of other images than train.txt, and no name of a split" in said
@@ -144,7 +144,7 @@ def test_a_list_of_other_images_beside_all_others_is_named(raw, capsys):
     (raw / "a.txt").write_text("b\n")  # a caption, or what else stands beside an image
     assert splits_of(read_all("auto", raw)) == DIVIDED
     said = capsys.readouterr().err
-    assert "say no split: lists of a part of the images (restval.txt)" in said
+    assert "lists of a part of the images, not called like train.txt (restval.txt)" in said
     assert "left out: 1 image in no split (" in said
 
 

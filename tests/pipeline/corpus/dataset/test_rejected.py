@@ -1,0 +1,58 @@
+"""Rows that are marked as rejected are read, and a line says so."""
+
+import json
+
+import pytest
+from reader_cases import read_all, save_images
+
+NAMES = [f"a{number}.jpg" for number in range(12)]
+MARKED = {
+    "is_rejected": (True, False, "true"),
+    "rejected": ("yes", "no", "yes"),
+    "deleted": (1, 0, "1"),
+    "match": (0, 1, "0"),
+    "answer": ("reject", "accept", "reject"),
+    "Status": ("rejected", "approved", "rejected"),
+    "falsified": (True, False, "true"),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "json", "coco"])
+@pytest.mark.parametrize("name", MARKED)
+def test_they_are_counted(tmp_path, name, form, capsys):
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *NAMES)
+    against, otherwise, shown = MARKED[name]
+    marks = [against if place in (3, 5) else otherwise for place in range(len(NAMES))]
+    records = [
+        {"image": image, "caption": f"A dog, {image}.", name: mark}
+        for image, mark in zip(NAMES, marks, strict=True)
+    ]
+    if form == "csv":
+        rows = "".join(f'{own["image"]},"{own["caption"]}",{own[name]}\n' for own in records)
+        (raw / "x.csv").write_text(f"image,caption,{name}\n{rows}")
+    elif form == "jsonl":
+        (raw / "x.jsonl").write_text("\n".join(map(json.dumps, records)))
+    elif form == "json":
+        (raw / "x.json").write_text(json.dumps(records))
+    else:
+        images = [{"id": place, "file_name": image} for place, image in enumerate(NAMES)]
+        notes = [
+            {"id": place, "image_id": place, "caption": own["caption"], name: own[name]}
+            for place, own in enumerate(records)
+        ]
+        (raw / "x.json").write_text(json.dumps({"images": images, "annotations": notes}))
+    corpus = read_all("auto", raw)
+    assert len(corpus.captions) == len(NAMES)
+    said = capsys.readouterr().err
+    assert f"2 rows are marked {name} = {shown}".lower() in said.lower()
+
+
+@pytest.mark.parametrize(("name", "cells"), [("match", "abc"), ("status", "123"), ("valid", "111")])
+def test_other_values_mark_nothing(tmp_path, name, cells, capsys):
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *NAMES)
+    rows = "".join(f"{image},A dog.,{cells[p % 3]}\n" for p, image in enumerate(NAMES))
+    (raw / "x.csv").write_text(f"image,caption,{name}\n{rows}")
+    read_all("auto", raw)
+    assert "marked" not in capsys.readouterr().err
