@@ -226,14 +226,14 @@ def _all_lists(folder: Folder, files: Sequence[str], known: Known) -> list[Split
     and tables; none of them an annotation. What cannot be read is passed over."""
     found: list[SplitLists] = []
     for place in _texts_in(folder):
-        with suppress(WorkbenchError):
+        with suppress(WorkbenchError, OSError):
             lists = _find_lists(folder, place, known, files)
             found += [lists] if lists is not None else []
         for path in _matching(folder, place, _FOR_ALL, NUMBERED):
-            with suppress(WorkbenchError):
+            with suppress(WorkbenchError, OSError):
                 images = _of_all_splits(path, known)
                 found += [SplitLists((path,), images)] if images else []
-        with suppress(WorkbenchError):
+        with suppress(WorkbenchError, OSError):
             found += _tables(folder, place, known)
     read = {folder.root / file for file in files}
     different: dict[Sequence[Path], SplitLists] = {}
@@ -498,7 +498,8 @@ def _lists_alike(folder: Folder, place: str, known: Known, but: Sequence[str]) -
     `flickr8ktrain.txt` or `train_screens.txt`; empty unless there is one for training and another,
     all their entries are images that are known, and none has an image of another."""
     groups: dict[tuple[str, str], dict[str, Path]] = defaultdict(dict)
-    for path in _matching(folder, place, _LINES):
+    few = len(_texts_in(folder).get(place, ())) <= MOST_TABLES  # more are texts beside images
+    for path in _matching(folder, place, _LINES) if few else ():
         match = _AROUND.fullmatch(path.name)
         split = split_named(match[2]) if match else None
         if match and split is not None and joined(place, path.name) not in but:

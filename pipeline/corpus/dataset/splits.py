@@ -369,22 +369,18 @@ def settled_splits(
         shown = f"{counted(len(without), 'image')} in no split ({listing(without, 3)})"
         remarks = (f"left out: {shown}",)
     names = {split for split in images if split is not None}
-    usable = {
-        split: [image for image in own if image not in unusable] for split, own in images.items()
-    }
     drawn: dict[str, str] = {}
     if len(names) <= 1:
-        pool = next(iter(usable.values()), [])
-        drawn = _held_out(pool, ("val", "test"), "train", options, groups)
-        drawn |= {image: "train" for own in images.values() for image in own if image in unusable}
+        pool = next(iter(images.values()), [])
+        drawn = _held_out_of(pool, unusable, ("val", "test"), "train", options, groups)
         alone = f"all images are of split {min(names)}; " if names else ""
         remarks += (f"{alone}splits drawn by seed: {_counted(drawn)}",)
     elif names == {"train", "val"}:
-        drawn = _held_out(usable["val"], ("val", "test"), "", options, groups)
+        drawn = _held_out_of(images["val"], unusable, ("val", "test"), "", options, groups)
         left = sum(not split for split in drawn.values())
         remarks += (f"drawn from val by seed: {_counted(drawn)}; left out: {left:,} images",)
     elif names == {"train", "test"}:
-        drawn = _held_out(usable["train"], ("val",), "train", options, groups)
+        drawn = _held_out_of(images["train"], unusable, ("val",), "train", options, groups)
         remarks += (f"drawn from train by seed: {_counted(drawn)}",)
     elif names != set(SPLITS):
         raise WorkbenchError(
@@ -401,6 +397,25 @@ def _counted(drawn: Mapping[str, str]) -> str:
     """How many images were drawn for val and test, in words."""
     numbers = Counter(drawn.values())
     return ", ".join(f"{numbers[kind]:,} {kind}" for kind in ("val", "test") if kind in numbers)
+
+
+def _held_out_of(
+    names: Sequence[str],
+    unusable: Collection[str],
+    kinds: Sequence[str],
+    rest: str,
+    options: Options,
+    groups: Mapping[str, str] | None,
+) -> dict[str, str]:
+    """As `_held_out`, with the images that cannot be used among the rest; among all where those
+    that can be used are too few, so that the check of all images names what is wrong."""
+    usable = [name for name in names if name not in unusable]
+    if len(usable) == len(names):
+        return _held_out(names, kinds, rest, options, groups)
+    try:
+        return dict.fromkeys(names, rest) | _held_out(usable, kinds, rest, options, groups)
+    except WorkbenchError:
+        return _held_out(names, kinds, rest, options, groups)
 
 
 def _held_out(

@@ -342,8 +342,8 @@ def test_names_without_endings_in_any_column(raw, row):
 def test_a_first_line_with_an_image_names_no_columns(raw):
     (raw / "scores.csv").write_text("a.jpg,0.5\nb.jpg,0.25\n")
     said = refusal(read_all, "auto", raw)
-    assert "no captions that a reader knows, among 4 images and scores.csv" in said
-    assert "first line: image,caption" in said
+    assert "scores.csv: names images, but what it says of them are single words or codes" in said
+    assert "write a first line image,caption" in said
 
 
 def test_the_last_line_counts_among_few(raw):

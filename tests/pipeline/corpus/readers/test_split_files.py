@@ -173,7 +173,7 @@ def xml(names):
     return "<split>" + "".join(f"<image>{name}</image>" for name in names) + "</split>"
 
 
-OTHER = "most of their images have no captions"
+OTHER = "most of their entries name no image that has captions"
 ROWS = "they have numbers and name no images"
 FORM = "their form is not known"
 NOT_READ = {
