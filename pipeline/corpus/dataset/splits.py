@@ -407,8 +407,8 @@ def _held_out_of(
     options: Options,
     groups: Mapping[str, str] | None,
 ) -> dict[str, str]:
-    """As `_held_out`, with the images that cannot be used among the rest; among all where those
-    that can be used are too few, so that the check of all images names what is wrong."""
+    """Draw splits of images that can be used; all others are among the rest. Where too few can be
+    used, of all of them, so that the check of all images names what is wrong."""
     usable = [name for name in names if name not in unusable]
     if len(usable) == len(names):
         return _held_out(names, kinds, rest, options, groups)
