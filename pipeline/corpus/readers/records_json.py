@@ -116,10 +116,9 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
         records = first_records(folder, file)
         keys = next(iter(_find_keys(records, config)), None)
         mapping = _mapping(folder, file, config)
-        is_chosen = config.caption_field is not None
-        if mapping is not None and not is_chosen:
-            if what_instead(_texts_of_images(folder, file, mapping)):
-                continue
+        texts = _texts_of_images(folder, file, mapping) if mapping is not None else []
+        if config.caption_field is None and what_instead(texts):
+            continue
         if mapping is not None:
             names[file] = (mapping.image,)
             has_split[file] = mapping.keys is not None and mapping.keys.has_split
