@@ -44,9 +44,16 @@ def _choices(params: CommonParams) -> list[Choice]:
     boxes = params.phrases.features.network
     readers = READERS if params.dataset == "auto" else [params.dataset]
     encoding = params.sentences.encoding
+    # of phases that have one of their own
+    of_phases = [
+        phase.loss
+        for _, section in params
+        for phase in getattr(section, "phases", ())
+        if phase.loss is not None
+    ]
     networks = (images.model, params.regions.network.model, boxes.model)
     return [
-        Choice(LOSSES, "loss", (params.loss, "sum_margin")),  # warm-up of losses that may collapse
+        Choice(LOSSES, "loss", (params.loss, "sum_margin", *of_phases)),  # the second is a warm-up
         Choice(READERS, "dataset", readers),
         Choice(POSITIVES, "dataset", [params.corpus.positives]),
         Choice(IMPORTS, "image_features", [images.source]),

@@ -24,6 +24,7 @@ from models.dual_path.instance import InstanceLoss
 from models.dual_path.text import CaptionSlots, SlotRows, TextCNN
 from models.layers.linear import Standardise
 from models.layers.pixels import SeesPixels
+from models.ranking import LOSSES
 from pipeline.features.data import Inputs, RetrievalData
 from pipeline.features.split import Batch, Split, prefetch
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -38,6 +39,7 @@ from pipeline.runtime.section import (
     Share,
     WeightsSection,
     cross_check,
+    one_of,
     wrong_value,
     wrong_whole,
 )
@@ -69,6 +71,7 @@ class DualPathPhaseConfig(Section):
     images: Literal["features", "pixels"]
     train: Annotated[tuple[Part, ...], Field(min_length=1, strict=False)]  # others are frozen
     weights: StageWeightsConfig
+    loss: Annotated[str, one_of(LOSSES)] | None = None  # the ranking term; None: that of the run
     lr: Positive
     stop_below: Share  # ends when three epochs lower the mean loss by a smaller share; 0: never
 
@@ -398,6 +401,9 @@ class DualPath(Model, SeesPixels):
         assert self.image_cnn is not None
         network, _ = data.images.network
         self.image_cnn.load_state_dict(network.backbone.state_dict())
+        for section in self.config.phases:
+            if section.loss is not None:
+                self.criterion[f"ranking_{section.loss}"] = self.ranking_loss(run, section.loss)
         self.criterion["instance"] = InstanceLoss(
             classes=int(train_labels(data).max()) + 1,
             dim=self.config.dim,
@@ -430,7 +436,7 @@ class DualPath(Model, SeesPixels):
                 epochs=section.epochs,
                 batches=batches,
                 val=val,
-                ranking=self.criterion["ranking"],
+                ranking=self.criterion[f"ranking_{section.loss}" if section.loss else "ranking"],
                 section=section,
                 lr=section.lr,
                 stop_below=section.stop_below,

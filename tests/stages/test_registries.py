@@ -184,6 +184,10 @@ def test_a_run_chooses_its_entries_alone(monkeypatch):
     assert chosen("loss") - always == {"models.losses.sum_margin"}
     warmed = {"models.losses.sum_margin", "models.losses.knn_margin"}
     assert chosen("loss", loss="knn_margin") - always == warmed
+    first, *others = params.dual_path.phases
+    phases = (first.model_copy(update={"loss": "knn_margin"}), *others)
+    of_phase = params.dual_path.model_copy(update={"phases": phases})
+    assert chosen("loss", dual_path=of_phase) - always == warmed
     assert chosen("dataset") - always == {"pipeline.corpus.readers.shapes"}
     criteria = {"naive", *params.inference.criteria}
     assert chosen("inference") - always == {

@@ -158,6 +158,19 @@ def test_what_is_read_decides_the_training(folder, plain, change, value):
     assert losses(folder, **(PLAIN | {change: value})) != plain
 
 
+def test_a_phase_may_have_a_ranking_loss_of_its_own(folder, plain):
+    phases = [stage_1(1), stage_2(1, loss="sum_margin")]
+    RUN.train(folder, **PLAIN, loss="max_margin", phases=phases)
+    assert RUN.curve(folder)["loss"].tolist() == plain
+    phases = [stage_1(1), stage_2(1, loss="max_margin")]
+    RUN.train(folder, **PLAIN, loss="sum_margin", phases=phases)
+    of_phase = RUN.curve(folder)["loss"].tolist()
+    assert of_phase != plain
+    assert of_phase == losses(folder, **PLAIN, loss="max_margin")
+    RUN.set_params(folder, **PLAIN, phases=[stage_1(1, loss="hinge")])
+    assert "dual_path.phases.0.loss = 'hinge': allowed are infonce" in RUN.refused(folder)
+
+
 def test_classes_are_those_of_the_file(folder):
     own = {"pseudo_classes__source": "kmeans", "pseudo_classes__k": 5}
     RUN.set_params(folder, **own, phases=[stage_1(1), stage_2(1)])
