@@ -78,7 +78,12 @@ class Folder:
     @property
     def photographs(self) -> int:
         """How many files have names that end as those of images."""
-        return sum(map(len, self.files.values())) - len(self.others)
+        return len(self.images)
+
+    @cached_property
+    def image_stems(self) -> frozenset[str]:
+        """What these files are called without folders and endings, by `without_ending`."""
+        return frozenset(without_ending(image.rpartition("/")[2]) for image in self.images)
 
     def matching(self, *patterns: str, deepest: int = DEEPEST) -> list[str]:
         """Paths of files that are no images and whose name matches one of some globs.

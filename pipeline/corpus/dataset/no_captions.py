@@ -16,14 +16,14 @@ _WITHOUT_BLANKS = re.compile(
     "\U00020000-\U0003ffff]"
 )
 _LICENCE = re.compile(
-    r"\b(?:CC[ -]?BY|CC0|creative commons|all rights reserved|public domain|copyright|photo by)\b"
-    "|©",
+    r"\b(?:CC[ -]?BY|CC0|creative commons|all rights reserved|public domain)\b"
+    r"|^(?:copyright|photo by)\b|^©",
     re.IGNORECASE,
 )
-_ARTICLE = re.compile(
-    r"(?:an?|the)\s", re.IGNORECASE
-)  # `a dog` describes, `golden retriever` names
+# `a dog` describes, `golden retriever` names
+_ARTICLE = re.compile(r"(?:an?|the)\s", re.IGNORECASE)
 FEW = 4  # images to each different text, of labels
+LICENCE_WORDS = 12  # that a licence has at most
 LABEL_WORDS = 3  # that a label has at most
 LABEL_CHARACTERS = 4  # the same of scripts without blanks
 
@@ -85,7 +85,8 @@ def _may_be_label(text: str) -> bool:
 
 
 def _is_licence(text: str) -> bool:
-    return _LICENCE.search(text) is not None
+    """Whether a text is a licence: captions of the press end with one, and are longer."""
+    return len(text.split()) <= LICENCE_WORDS and _LICENCE.search(text) is not None
 
 
 def _is_code(text: str) -> bool:

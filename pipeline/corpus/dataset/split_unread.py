@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder, composed, without_ending
+from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder, composed
 from pipeline.corpus.dataset.split_forms import beginning_of, images_in_file
 from pipeline.corpus.dataset.split_names import FOR_ALL, YAML, Known, split_of_list
 from pipeline.corpus.dataset.split_values import DATA_ENDINGS, first_lists
@@ -63,7 +63,7 @@ def unread_splits(
     called = {
         file: folder.root / file for file in folder.others if _is_called_so(Path(file), divided)
     }
-    images = _stems_of_images(folder) if called else frozenset()
+    images = folder.image_stems if called else frozenset()
     found: dict[str, list[str]] = defaultdict(list)
     for file, path in called.items():
         if path in read or composed(path.stem).lower() in images or not path.is_file():
@@ -85,12 +85,6 @@ def unread_folders(folder: Folder) -> tuple[str, ...]:
     if len({split_in_path(place) for place in places}) < 2:
         return ()
     return (f"not taken for splits: {listing(sorted(places), 3)}, with no image that has captions",)
-
-
-def _stems_of_images(folder: Folder) -> frozenset[str]:
-    """The names of all images without folders and endings, in lower case."""
-    names = (name for names in folder.files.values() for name in names)
-    return frozenset(without_ending(name) for name in names if name.lower().endswith(IMAGE_ENDINGS))
 
 
 def _is_called_so(path: Path, divided: Collection[str]) -> bool:

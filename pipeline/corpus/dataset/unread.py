@@ -86,11 +86,10 @@ def unread_files(folder: Folder, read: Collection[str], remarks: Sequence[str] =
         return []
     said = "\n".join(remarks)
     words = {word.rstrip(".") for word in _BETWEEN.split(said)}
-    images = {without_ending(image.rpartition("/")[2]) for image in folder.images}
     left = [
         file
         for file in candidates
-        if not _is_of_image(file, images)
+        if not _is_of_image(file, folder.image_stems)
         and file not in words
         and not (" " in file and file in said)
     ]

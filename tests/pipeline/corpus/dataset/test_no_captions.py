@@ -33,6 +33,14 @@ def test_scripts_without_blanks_are_captions(text):
     assert what_instead([text] * 12) == ""
 
 
+@pytest.mark.parametrize(
+    "credit", ["(Photo by Ann Bee/Agency)", "Copyright Ann Bee", "Ann Bee, all rights reserved."]
+)
+def test_captions_of_the_press_end_with_a_credit(credit):
+    caption = "The mayor opens the new bridge over the river on a rainy Monday morning."
+    assert what_instead([f"{caption} {credit}"] * 12) == ""
+
+
 @pytest.fixture
 def raw(tmp_path):
     save_images(tmp_path / "raw/images", *NAMES)
