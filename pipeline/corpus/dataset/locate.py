@@ -444,8 +444,10 @@ def _check_whole_names(folder: Folder, names: Sequence[str]) -> None:
         folder: the files below the folder that images are looked for in.
         names: those of no file that was found.
     """
-    images = Folder(folder.root, _images_in(folder))
     bare = [name for name in names if with_slashes(name) == name and "/" not in name]
+    if not bare:
+        return  # of a large folder the images are not gathered for nothing
+    images = Folder(folder.root, _images_in(folder))
     several: dict[str, list[str]] = {}
     for key in (str, without_ending):
         own = [name for name in bare if key is str or not name.lower().endswith(IMAGE_ENDINGS)]

@@ -249,10 +249,12 @@ def captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
     )
     if form.number is not None and len(form.captions) == 1:
         table["number"] = cells[form.number].astype(int)
-    ids = table["image"].str.extract(_ID_OF_CAPTION)
-    if form.number is None and len(ids) and ids.notna().all(axis=None):
-        table["image"] = ids[0]
-        table["number"] = ids[1].astype(int)
+    first = table["image"].head(1)  # most tables have no such names, and need no look at all rows
+    if form.number is None and first.str.contains("#", regex=False).any():
+        ids = table["image"].str.extract(_ID_OF_CAPTION)
+        if ids.notna().all(axis=None):
+            table["image"] = ids[0]
+            table["number"] = ids[1].astype(int)
     if form.split is not None:
         table["split"] = cells[form.split].str.strip()
     if len(form.captions) > 1:

@@ -259,7 +259,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     for file in found.files:
         own = _read_file(folder, file, options.corpus)
         rows += _without_known(own, known)
-        known |= {(image, text, split) for image, texts, split in own for text in texts}
+        if file != found.files[-1]:  # what is known matters to a further file alone
+            known |= {(image, text, split) for image, texts, split in own for text in texts}
         unread += _fields_passed_over(folder, file, options.corpus)
     words = Counter(word or "" for _, word in {(image, word) for image, _, word in rows})
     others = check_other_splits(words, str(raw / found.files[0]))
