@@ -28,8 +28,8 @@ from scipy.io import savemat
 
 from models.backbone.weights import read_state_dict
 from pipeline.corpus.dataset.rows import RowFormat, find_columns, read_rows
+from pipeline.corpus.dataset.table import read_captions
 from pipeline.corpus.readers import (
-    captions_csv,
     coco_captions,
     cuhk_pedes,
     image_beside_text,
@@ -164,7 +164,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _captions(cases: int, head: str, lines: list[str]) -> Parser:
-    read = lambda path: _consume(captions_csv.read_captions(path))  # noqa: E731
+    read = lambda path: _consume(read_captions(path))  # noqa: E731
     return _text(cases, "".join([head, *lines]).encode(), read)
 
 
