@@ -274,3 +274,59 @@ def test_outputs_can_be_restored_from_the_cache_of_runs():
             assert isinstance(out, str), f"{out}: outs take no options"
         for dep in stage["deps"]:
             assert not above(dep) & outs, f"{name}: {dep} lies in {above(dep) & outs}"
+
+
+@cache
+def names_in(module):
+    """What a module of the packages defines or imports; None if it is a folder or no module."""
+    path = ROOT / module.replace(".", "/")
+    if path.is_dir():
+        return None
+    if not path.with_suffix(".py").exists():
+        return frozenset()
+    names = {"__file__", "__name__", "__doc__", "__path__", "__dict__"}
+    for node in ast.walk(ast.parse(path.with_suffix(".py").read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    return frozenset(names)
+
+
+def missing_names(tree):
+    """Names that a file takes from modules of the packages, and that these do not have."""
+    modules = {}
+    missing = []
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.ImportFrom) and node.module and not node.level):
+            continue
+        if node.module.partition(".")[0] not in MAY_IMPORT:
+            continue
+        for alias in node.names:
+            inner = f"{node.module}.{alias.name}"
+            there = names_in(node.module)
+            if there is not None and alias.name not in there:
+                missing.append(inner)
+            elif there is None and names_in(inner):
+                modules[alias.asname or alias.name] = inner
+    stored = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = modules.get(node.value.id)
+            if module and node.value.id not in stored and node.attr not in names_in(module):
+                missing.append(f"{module}.{node.attr}")
+    return missing
+
+
+@pytest.mark.parametrize("package", ["tests", "benchmarks", "docs/tools"])
+def test_what_no_fast_test_runs_names_what_is_there(package):
+    # Slow tests, the campaign and the benchmarks may run days after a name has moved.
+    wrong = {path: missing_names(ast.parse(path.read_text())) for path in sources(package)}
+    assert {str(path.relative_to(ROOT)): names for path, names in wrong.items() if names} == {}
