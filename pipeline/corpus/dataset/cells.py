@@ -15,13 +15,15 @@ from pipeline.runtime.errors import listing
 from pipeline.runtime.text import is_text
 
 IMAGE_COLUMNS = (
+    "sourcefile",  # the whole path, as exiftool writes it beside its last part
     *("image", "filename", "file_name", "filepath", "file_path", "image_name", "image_path"),
     *("image_file", "img", "img_path", "img_name", "photo", "picture", "path", "file"),
     *("image_id", "image_url", "url"),
 )
 CAPTION_COLUMNS = (
     *("caption", "captions", "comment", "text", "texts", "raw", "sentence", "sentences"),
-    *("description", "report", "cap", "alt_text", "image_alt_text", "alternative_text"),
+    *("image_caption", "description", "image_description", "imagedescription", "caption_abstract"),
+    *("report", "cap", "alt_text", "image_alt_text", "alternative_text"),
     *("caption_str", "prompt", "title"),
 )
 # Conversations about an image (LLaVA's), of which the only answer is the caption; and the fields of

@@ -30,6 +30,7 @@ MOST_FILES = 400  # annotation files in all
 MOST_NAMES = 100  # images of a file that are looked for, to see whether its images are there
 PERSON_PATHS = ("file_path", "img_path")  # keys of an image in CUHK-PEDES' form
 _PART = re.compile(r"[_-](?:un)?seen(?=[_.-])", re.IGNORECASE)  # of a split
+_COUNT = re.compile(r"\d+")  # may number a part
 _FIRST_KEY = re.compile(r'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 _NEXT_KEY = re.compile(r'\s*,\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 _LIST = re.compile(r'(?:^\s*|"(\w+)"\s*:\s*)\[\s*(?=\{)')
@@ -290,6 +291,68 @@ def files_by_split(files: Iterable[str]) -> list[tuple[str, ...]]:
         else:
             alone += [(file,) for file in own]
     return alone
+
+
+def parts_together(
+    groups: Iterable[tuple[str, ...]], names: Mapping[str, Collection[str]]
+) -> list[tuple[str, ...]]:
+    """Groups of files that are numbered parts of one dataset, brought together: `part-00000.csv`
+    and `part-00001.csv`, whose names differ in a number that counts from 0 or 1 on, and whose
+    images differ.
+
+    Args:
+        groups: as `files_by_split` returns them.
+        names: the first images of every file.
+
+    Returns:
+        The groups. Those whose files have images in common stay apart: they may be the captions of
+        other people, or an older state. `check_parts` looks at all images.
+    """
+    left = list(groups)
+    by_name: dict[str, dict[int, tuple[str, ...]]] = defaultdict(dict)
+    for own in left:
+        file = without_split(own[0]) if split_in_path(own[0]) else own[0]
+        for match in _COUNT.finditer(file, file.rfind("/") + 1):
+            by_name[f"{file[: match.start()]}#{file[match.end() :]}"][int(match[0])] = own
+    for numbered in by_name.values():
+        numbers = sorted(numbered)
+        parts = [numbered[number] for number in numbers]
+        are_counted = numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(numbers) - 1
+        if len(parts) < 2 or not are_counted or not all(own in left for own in parts):
+            continue
+        images = [{name for file in own for name in names[file]} for own in parts]
+        if sum(map(len, images)) == len(set().union(*images)):
+            left = [own for own in left if own not in parts]
+            left.append(tuple(file for own in parts for file in own))
+    return left
+
+
+def check_parts(raw: Path, images: Mapping[str, Iterable[str]]) -> None:
+    """Refuse an image that several parts of one split have: one of them may be an older state.
+
+    Args:
+        raw: the user's folder.
+        images: by the file that was read, its images.
+
+    Raises:
+        WorkbenchError: names such images and their files.
+    """
+    first: dict[tuple[str, str | None, str], str] = {}
+    repeated: dict[str, tuple[str, str]] = {}
+    for file, own in images.items():
+        place = file.rpartition("/")[0]
+        for image in dict.fromkeys(own):
+            other = first.setdefault((place, split_in_path(file), image), file)
+            if other != file and not _part_of(file):
+                repeated[image] = (other, file)
+    if repeated:
+        files = next(iter(repeated.values()))
+        raise WorkbenchError(
+            f"{raw}: {listing(files)} are called like parts of one dataset, and both have captions "
+            f"of {listing(repeated)}",
+            f"choose one with corpus.annotations in params.yaml, such as {files[0]}, or write all "
+            "captions into one file",
+        )
 
 
 def _part_of(file: str) -> str:

@@ -18,9 +18,11 @@ from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
+    check_parts,
     few_files,
     files_by_split,
     head,
+    parts_together,
 )
 from pipeline.corpus.dataset.rejected import rejected_rows
 from pipeline.corpus.dataset.source import Options, Source, list_raw
@@ -76,7 +78,9 @@ def recognise(folder: Folder, columns: Columns = USUAL) -> list[Found]:
     albums = _albums(folder, [file for files in alike.values() for file in files], columns)
     in_albums = {file for own in albums for file in own}
     others = [file for files in alike.values() for file in files if file not in in_albums]
-    return [_found(folder, own, columns) for own in (*albums, *files_by_split(others))]
+    names = {file: first_images(head(folder, file), folder.stems, columns) or () for file in others}
+    groups = parts_together(files_by_split(others), names)
+    return [_found(folder, own, columns) for own in (*albums, *groups)]
 
 
 def _albums(folder: Folder, files: Sequence[str], columns: Columns) -> list[tuple[str, ...]]:
@@ -140,6 +144,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     if of_folders:
         remarks += (f"images: in the folders that column {listing(of_folders)} names",)
     tables = _with_folders(folder, tables)
+    check_parts(raw, {file: rows["image"].unique() for file, rows in tables.items()})
     tables, others = _in_chosen(tables, options.corpus.images)
     return source_of(folder, options, tables, (*remarks, *others))
 

@@ -30,6 +30,7 @@ from pipeline.corpus.dataset.cells import (
     caption_columns,
     is_plain,
     passed_over,
+    plain_name,
     plain_texts,
     texts_of,
 )
@@ -40,11 +41,13 @@ from pipeline.corpus.dataset.recognise import (
     Found,
     annotation_files,
     are_persons,
+    check_parts,
     few_files,
     files_by_split,
     first_pairs,
     first_records,
     head,
+    parts_together,
     values_in_head,
 )
 from pipeline.corpus.dataset.rejected import rejected_rows
@@ -129,9 +132,9 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
         Found(
             files=files,
             names=tuple(name for file in files for name in names[file]),
-            has_splits=len(files) > 1 or has_split[files[0]],
+            has_splits=(len(files) > 1 and bool(split_in_path(files[0]))) or has_split[files[0]],
         )
-        for files in files_by_split(names)
+        for files in parts_together(files_by_split(names), names)
     ]
 
 
@@ -210,7 +213,8 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
 def _image_field(key: str, record: Mapping[str, Any]) -> str | None:
     """The field of a record that names its image: of those that are called so the first with a file
     of an image, else the first."""
-    named = [name for name in IMAGE_COLUMNS if _is_text(record.get(name))]
+    texts = [name for name, value in record.items() if _is_text(value)]
+    named = [name for wanted in IMAGE_COLUMNS for name in texts if plain_name(name) == wanted]
     if key == "annotations" and not _is_file(record.get("image_id")):
         named = [name for name in named if name != "image_id"]  # an id, in MS-COCO's form
     files = (name for name in named if _is_file(record[name]))
@@ -256,12 +260,15 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     rows: list[_Row] = []
     unread: list[str] = []
     known: set[tuple[str, str, str | None]] = set()
+    images: dict[str, list[str]] = {}
     for file in found.files:
         own = _read_file(folder, file, options.corpus)
+        images[file] = [image for image, _, _ in own]
         rows += _without_known(own, known)
         if file != found.files[-1]:  # what is known matters to a further file alone
             known |= {(image, text, split) for image, texts, split in own for text in texts}
         unread += _fields_passed_over(folder, file, options.corpus)
+    check_parts(raw, images)
     words = Counter(word or "" for _, word in {(image, word) for image, _, word in rows})
     others = check_other_splits(words, str(raw / found.files[0]))
     is_kept = options.corpus.restval == "train"
