@@ -64,6 +64,27 @@ def read_annotations(path: Path, kind: Any, hint: str) -> Any:
         raise refusal(path, error, hint) from None
 
 
+def checked(path: Path, value: object, kind: Any, hint: str) -> Any:
+    """A value of a file that is decoded, checked against a type.
+
+    Args:
+        path: the file, for the message.
+        value: of JSON.
+        kind: as in `read_annotations`.
+        hint: what is expected, for the message.
+
+    Returns:
+        The value, of type `kind`.
+
+    Raises:
+        WorkbenchError: as `read_annotations`.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise refusal(path, error, hint) from None
+
+
 def check_keys(path: Path) -> None:
     """Raise WorkbenchError for keys of a mapping that are there twice: of their values only the
     last would be read.

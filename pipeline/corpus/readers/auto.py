@@ -8,13 +8,13 @@ from typing import NamedTuple
 from pipeline.corpus.dataset import READERS
 from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain, plain_texts
 from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.json_columns import first_of_lists
 from pipeline.corpus.dataset.locate import is_among
 from pipeline.corpus.dataset.no_captions import no_captions, what_instead
 from pipeline.corpus.dataset.recognise import (
     Found,
     files_by_split,
     first_pairs,
-    first_records,
     head,
     not_of_others,
     quality,
@@ -245,7 +245,7 @@ def _unnamed(
 
 def _texts_named(folder: Folder, relative: str) -> list[str]:
     """The fields of a file's records that are texts, or lists of texts; ids are none."""
-    record = first_records(folder, relative).get("", {})
+    record = first_of_lists(folder, relative).get("", {})
     return [name for name, value in record.items() if is_plain(value) and name not in ROW_NUMBERS]
 
 

@@ -1,6 +1,6 @@
 """JSON of records that have an image and its caption or captions, as ALBEF and BLIP write them:
-a list, a list under a key, a record on each line, or a mapping of image names to captions or to
-records with captions."""
+a list, a list under a key, a record on each line, a mapping of image names to captions or to
+records with captions, or a table by columns, as pandas writes it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from pipeline.corpus.dataset.annotations import (
     check_keys,
+    checked,
     described_source,
     numbered,
     one_split_each,
@@ -35,9 +36,11 @@ from pipeline.corpus.dataset.cells import (
     texts_of,
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
+from pipeline.corpus.dataset.json_columns import first_of_lists, records_of_columns
 from pipeline.corpus.dataset.locate import has_its_name, told_apart
 from pipeline.corpus.dataset.no_captions import no_captions, what_instead
 from pipeline.corpus.dataset.recognise import (
+    MOST_NAMES,
     Found,
     annotation_files,
     are_persons,
@@ -45,7 +48,6 @@ from pipeline.corpus.dataset.recognise import (
     few_files,
     files_by_split,
     first_pairs,
-    first_records,
     head,
     parts_together,
     values_in_head,
@@ -116,7 +118,8 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
     names: dict[str, tuple[str, ...]] = {}
     has_split = {}
     for file in few_files(folder, *FILES):
-        records = first_records(folder, file)
+        rows = records_of_columns(folder, file)
+        records = first_of_lists(folder, file)
         keys = next(iter(_find_keys(records, config)), None)
         mapping = _mapping(folder, file, config)
         texts = _texts_of_images(folder, file, mapping) if mapping is not None else []
@@ -126,7 +129,8 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
             names[file] = (mapping.image,)
             has_split[file] = mapping.keys is not None and mapping.keys.has_split
         elif keys is not None and not are_persons(folder, file):
-            names[file] = values_in_head(folder, file, keys.image)
+            images = (row[keys.image] for row in rows[:MOST_NAMES])
+            names[file] = tuple(images) if rows else values_in_head(folder, file, keys.image)
             has_split[file] = bool(split_named(keys.records)) or keys.has_split
     return [
         Found(
@@ -324,7 +328,7 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
             way_out = f"set dataset: records_json and corpus.annotations: {file}"
             raise no_captions(str(path), texts, way_out)
         return _of_mapping(path, mapping, split, hint)
-    lists = first_records(folder, file)
+    lists = first_of_lists(folder, file)
     found = _find_keys(lists, config)
     if len(found) > 1 and not all(split_named(keys.records) for keys in found):
         raise WorkbenchError(
@@ -340,6 +344,9 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
         )
     keys = found[0]
     kind: Any = _record_kind(keys)
+    rows = records_of_columns(folder, file)
+    if rows:
+        return _rows(path, checked(path, list(rows), list[kind], hint), keys, split)
     if keys.records:
         return _of_lists(path, keys, kind, split, hint)
     if head(folder, file).lstrip().startswith("{"):
@@ -354,7 +361,7 @@ def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequ
     mapping = _mapping(folder, file, config)
     if mapping is not None:
         return mapping.keys.others if mapping.keys is not None else ()
-    return _find_keys(first_records(folder, file), config)[0].others
+    return _find_keys(first_of_lists(folder, file), config)[0].others
 
 
 def _record_kind(keys: _Keys) -> Any:
