@@ -478,7 +478,8 @@ def _is_person(record: Mapping[str, Any]) -> bool:
 
 
 def values_in_head(folder: Folder, file: str, key: str) -> tuple[str, ...]:
-    """The first texts that a key has in the beginning of a JSON file, such as names of images.
+    """The first texts that a key has in the beginning of a JSON file, such as names of images, or
+    the first ones of its lists.
 
     Args:
         folder: the listed folder.
@@ -488,7 +489,7 @@ def values_in_head(folder: Folder, file: str, key: str) -> tuple[str, ...]:
     Returns:
         MOST_NAMES different texts at most.
     """
-    pattern = re.compile(rf'"{re.escape(key)}"\s*:\s*("(?:[^"\\\n]|\\.)*")')
+    pattern = re.compile(rf'"{re.escape(key)}"\s*:\s*\[?\s*("(?:[^"\\\n]|\\.)*")')
     values: dict[str, None] = {}
     for match in pattern.finditer(head(folder, file)):
         with suppress(ValueError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NotRequired
 
 import pandas as pd
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from pipeline.corpus.dataset.annotations import (
@@ -76,11 +76,21 @@ EXPECTED = (
 )
 IMAGE_KEY = "its key"  # the image's field in records of a mapping whose keys are the images
 
-_Row = tuple[str, list[str], str | None]  # an image, captions, a split
+LISTS = ("images", *IMAGE_COLUMNS)  # fields that may have a list of images
+
 
 Captions = str | list[str]
 RecordsOfCaptions = dict[str, Any] | list[dict[str, Any]]
 Split = Annotated[str | None, BeforeValidator(as_split)]
+
+
+class _Row(NamedTuple):
+    """An image, its captions, its split, and the first image of its record, "" without others."""
+
+    image: str
+    texts: list[str]
+    split: str | None
+    first: str = ""
 
 
 class _Keys(NamedTuple):
@@ -93,6 +103,7 @@ class _Keys(NamedTuple):
     has_split: bool  # whether the first record has it
     of_records: bool  # whether captions are records themselves, as {"raw": "a dog", ...}
     others: tuple[str, ...]  # fields of the first record that are not read
+    are_several: bool = False  # whether the field of the image has a list of images
 
 
 class _Mapping(NamedTuple):
@@ -211,6 +222,7 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         has_split=split in record,
         of_records=not any(is_plain(record[name]) for name in captions),
         others=tuple(name for name in record if name not in (image, split, *captions)),
+        are_several=isinstance(record[image], list),
     )
 
 
@@ -219,15 +231,22 @@ def _image_field(key: str, record: Mapping[str, Any]) -> str | None:
     of an image, else the first."""
     texts = [name for name, value in record.items() if _is_text(value)]
     named = [name for wanted in IMAGE_COLUMNS for name in texts if plain_name(name) == wanted]
+    if not named:
+        named = [name for name in LISTS if _are_files(record.get(name))]
     if key == "annotations" and not _is_file(record.get("image_id")):
         named = [name for name in named if name != "image_id"]  # an id, in MS-COCO's form
-    files = (name for name in named if _is_file(record[name]))
+    files = (name for name in named if _is_file(record[name]) or _are_files(record[name]))
     return next(files, next(iter(named), None))
 
 
 def _is_file(value: object) -> bool:
     """Whether a value is a name that ends as those of images."""
     return isinstance(value, str) and value.lower().endswith(IMAGE_ENDINGS)
+
+
+def _are_files(value: object) -> bool:
+    """Whether a value is a list of such names."""
+    return isinstance(value, list) and value != [] and all(map(_is_file, value))
 
 
 def _is_text(value: object) -> bool:
@@ -267,37 +286,45 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     images: dict[str, list[str]] = {}
     for file in found.files:
         own = _read_file(folder, file, options.corpus)
-        images[file] = [image for image, _, _ in own]
+        images[file] = [row.image for row in own]
         rows += _without_known(own, known)
         if file != found.files[-1]:  # what is known matters to a further file alone
-            known |= {(image, text, split) for image, texts, split in own for text in texts}
+            known |= {(row.image, text, row.split) for row in own for text in row.texts}
         unread += _fields_passed_over(folder, file, options.corpus)
     check_parts(raw, images)
-    words = Counter(word or "" for _, word in {(image, word) for image, _, word in rows})
+    words = Counter(word or "" for _, word in {(row.image, row.split) for row in rows})
     others = check_other_splits(words, str(raw / found.files[0]))
     is_kept = options.corpus.restval == "train"
     kept = [
-        (image, texts, split_or_rest(word, options.corpus.restval))
-        for image, texts, word in rows
-        if is_kept or not is_rest(word)
+        row._replace(split=split_or_rest(row.split, options.corpus.restval))
+        for row in rows
+        if is_kept or not is_rest(row.split)
     ]
-    dropped = len({row[0] for row in rows}) - len({row[0] for row in kept})
-    paths = told_apart(folder, ((image, split) for image, _, split in kept))
-    kept = [(paths.get((image, split or ""), image), texts, split) for image, texts, split in kept]
-    splits = one_split_each(raw, ((image, split) for image, _, split in kept))
+    dropped = len({row.image for row in rows}) - len({row.image for row in kept})
+    paths = told_apart(folder, ((row.image, row.split) for row in kept))
+    kept = [_moved(row, paths) for row in kept]
+    splits = one_split_each(raw, ((row.image, row.split) for row in kept))
+    groups: dict[str, str] = {}
+    for row in kept:
+        groups.setdefault(row.image, row.image)
+        if row.first:
+            groups[row.image] = groups[row.first]
+    shared = [row for row in kept if row.first == row.image]
     left_out = (f"left out: {counted(dropped, 'image')} of split restval",) if dropped else ()
-    described = [image for image, texts, _ in kept for _ in texts]
+    described = [row.image for row in kept for _ in row.texts]
     captions = {
         "caption_id": numbered(described),
         "image_id": described,
-        "text": [text for _, texts, _ in kept for text in texts],
+        "text": [text for row in kept for text in row.texts],
     }
     return described_source(
         folder,
         options,
         splits=splits,
         captions=pd.DataFrame(captions),
+        groups=groups if shared else None,
         remarks=(
+            *_of_several(shared),
             *passed_over(unread),
             *rejected_rows(folder, found.files, unread),
             *left_out,
@@ -307,11 +334,32 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     )
 
 
+def _moved(row: _Row, paths: Mapping[tuple[str, str], str]) -> _Row:
+    """A row with the path of its image, where others in another split have the same name."""
+    split = row.split or ""
+    return row._replace(
+        image=paths.get((row.image, split), row.image),
+        first=paths.get((row.first, split), row.first),
+    )
+
+
+def _of_several(shared: Sequence[_Row]) -> tuple[str, ...]:
+    """A line that says what is made of records with several images; none without any."""
+    if not shared:
+        return ()
+    return (
+        f"{counted(len(shared), 'record')} with several images (the first: {shared[0].image}): "
+        "each of these has the captions, all are in one split, and any of them is right for these",
+    )
+
+
 def _without_known(rows: Sequence[_Row], known: Set[tuple[str, str, str | None]]) -> list[_Row]:
     """Rows without the captions that another file of the same split has of the same image."""
     return [
-        (image, [text for text in texts if (image, text, split) not in known], split)
-        for image, texts, split in rows
+        row._replace(
+            texts=[text for text in row.texts if (row.image, text, row.split) not in known]
+        )
+        for row in rows
     ]
 
 
@@ -366,7 +414,8 @@ def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequ
 
 def _record_kind(keys: _Keys) -> Any:
     """The type of a record."""
-    fields: dict[str, Any] = {} if keys.image == IMAGE_KEY else {keys.image: Name}
+    image: Any = Annotated[list[Name], Field(min_length=1)] if keys.are_several else Name
+    fields: dict[str, Any] = {} if keys.image == IMAGE_KEY else {keys.image: image}
     fields[keys.split] = NotRequired[Split]
     # of several captions (caption_0, caption_1, ...) some images have fewer
     own: Any = RecordsOfCaptions if keys.of_records else Captions
@@ -382,11 +431,11 @@ def _of_mapping(path: Path, mapping: _Mapping, split: str | None, hint: str) -> 
     if mapping.of_records:
         lists = read_annotations(path, dict[Name, list[dict[str, Any]]], hint)
         check_keys(path)
-        return [(image, _texts_of_records(own), split) for image, own in lists.items()]
+        return [_Row(image, _texts_of_records(own), split) for image, own in lists.items()]
     if keys is None:
         texts = read_annotations(path, dict[Name, Captions], hint)
         check_keys(path)
-        return [(image, plain_texts(own), split) for image, own in texts.items()]
+        return [_Row(image, plain_texts(own), split) for image, own in texts.items()]
     record_kind: Any = _record_kind(keys)
     records = read_annotations(path, dict[Name, record_kind], hint)
     check_keys(path)
@@ -418,29 +467,30 @@ def _rows(
     if keys.captions[0] in CONVERSATIONS:
         _check_answers(path, records, keys)
     captions_of = _texts_of_records if keys.of_records else plain_texts
-    if len(keys.captions) == 1:
-        (key,) = keys.captions
-        return [
-            (record[keys.image], captions_of(record[key]), record.get(keys.split) or split)
-            for record in records
-        ]
-    return [
-        (
-            record[keys.image],
-            [text for key in keys.captions for text in captions_of(record[key])],
-            record.get(keys.split) or split,
-        )
-        for record in records
-    ]
+    rows = []
+    for record in records:
+        texts = [text for key in keys.captions for text in captions_of(record[key])]
+        own_split = record.get(keys.split) or split
+        images = record[keys.image]
+        if not keys.are_several:
+            rows.append(_Row(images, texts, own_split))
+            continue
+        first = images[0] if len(set(images)) > 1 else ""
+        rows += (_Row(image, texts, own_split, first) for image in dict.fromkeys(images))
+    return rows
 
 
 def _check_answers(path: Path, records: Sequence[Mapping[str, Any]], keys: _Keys) -> None:
-    """Raise WorkbenchError naming images whose conversation has not one answer."""
+    """Raise WorkbenchError naming images whose conversation has not one answer, or is about several
+    images."""
     several = [
         record[keys.image] for record in records if len(answers_of(record[keys.captions[0]])) != 1
     ]
     problems = Problems(str(path))
     problems.add("images with a conversation that has not one answer", several)
+    if keys.are_several:
+        compared = [str(record[keys.image][0]) for record in records if len(record[keys.image]) > 1]
+        problems.add("first images of conversations about several", compared)
     problems.raise_if_any("leave the answer that is the caption, or take these records out")
 
 
