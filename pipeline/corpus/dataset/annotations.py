@@ -16,6 +16,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from pipeline.corpus.dataset.cells import NOTHING
 from pipeline.corpus.dataset.folder import Folder, joined
 from pipeline.corpus.dataset.locate import Located, locate_images
 from pipeline.corpus.dataset.source import Options, Source, features_from
@@ -243,9 +244,8 @@ def described_source(
 def _unusable(located: Located, named: Collection[str], captions: pd.DataFrame) -> frozenset[str]:
     """The images that the check of all leaves out or refuses: those without a file, or without a
     caption. No split is drawn from them."""
-    moved = {
-        located.path(name) for name in captions["image_id"][captions["text"].str.strip() != ""]
-    }
+    have_words = ~captions["text"].str.strip().isin({"", *NOTHING})
+    moved = {located.path(name) for name in captions["image_id"][have_words]}
     root = f"{located.root}{os.sep}"
     without = {image for image in named if image not in moved}
     if not located.vectors:

@@ -36,8 +36,12 @@ ROW_NUMBERS = ("", "id", "index", "unnamed:_0")  # columns that only number what
 TEXT_FIELDS = ("raw", *CAPTION_COLUMNS)
 TOKENS = "tokens"
 NUMBER = "sentid"
-# What programs write for a missing caption, in Python, pandas, R, SQL and spreadsheets.
-NOTHING = frozenset({"nan", "NaN", "NAN", "None", "NULL", "null", "<NA>", "#N/A", "N/A", "\\N"})
+# What programs write for a missing caption, in Python, pandas, R, SQL, JavaScript and spreadsheets,
+# and what people write for one that is to come.
+NOTHING = frozenset(
+    {"nan", "NaN", "NAN", "None", "NULL", "null", "NA", "<NA>", "#N/A", "N/A", "NaT", "\\N"}
+    | {"undefined", "TODO", "TBD"}
+)
 # What stands between several captions in one cell.
 BETWEEN = ("<sep>", "||", "|", "\n")
 MOST_OF = 0.9  # of the cells of a column, of which the others may have one caption
@@ -137,11 +141,11 @@ def are_captions(value: object) -> bool:
     return records != [] and all(isinstance(one, dict) and bool(texts_of(one)) for one in records)
 
 
-def plain_texts(cell: str | Sequence[str] | None) -> list[str]:
-    """The captions of a cell that is a text, texts, or nothing."""
+def plain_texts(cell: str | Sequence[str | None] | None) -> list[str]:
+    """The captions of a cell that is a text, texts, or nothing; a null among texts is none."""
     if cell is None:
         return []
-    return [cell] if isinstance(cell, str) else list(cell)
+    return [cell] if isinstance(cell, str) else [text for text in cell if text is not None]
 
 
 def texts_of(cell: Any, by_line: bool = False) -> list[Text]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
-from pipeline.corpus.dataset.recognise import first_records, head
+from pipeline.corpus.dataset.recognise import first_records, head, without_nulls
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_text
 
@@ -49,7 +49,7 @@ def first_of_lists(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]
         As `first_records`; a table has the key "".
     """
     rows = records_of_columns(folder, file)
-    return {"": rows[0]} if rows else first_records(folder, file)
+    return {"": without_nulls(rows)} if rows else first_records(folder, file)
 
 
 def _by_column(whole: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from pipeline.runtime.process import say
 from pipeline.runtime.text import decode_beginning, read_json, read_text
 
 LOOKED_AT = 1 << 20  # bytes at the beginning of a file
+NULLS: tuple[object, ...] = (None, [], [None])  # values of a field that say nothing of its kind
+LOOKED_AT_RECORDS = 100  # of a list whose first record has nulls
 LONGEST_KEY = 256  # bytes of a key of JSON and of the blanks up to its list
 MOST_IN_FOLDER = 100  # annotation files; more are one for each image
 MOST_FILES = 400  # annotation files in all
@@ -396,7 +399,8 @@ def first_records(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
 
     Returns:
         By the list's key ("" for a file that is a list, or has a record on each line) its first
-        record; empty where the file is none of these.
+        record, a null of it replaced by the value of the next record that has one; empty where the
+        file is none of these.
     """
     text = head(folder, file)
     records: dict[str, Mapping[str, Any]] = {}
@@ -405,16 +409,50 @@ def first_records(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
         record = _decoded(text, text.index("{"))
         rest = text[text.index("{") :].split("\n", 1)  # a caption may have other ends of lines
         if record and _decoded(rest[0], 0) == record:
-            return {"": record}
+            return {"": without_nulls(_records_from(text, text.index("{")))}
     for match in _LIST.finditer(text):
         name = match[1] or ""
         if name not in records:
             record = _decoded(text, match.end())
             if record:
-                records[name] = record
+                records[name] = without_nulls(_records_from(text, match.end()))
         if name == "" or len(records) > 8:
             break
     return records
+
+
+def without_nulls(records: Iterable[object]) -> dict[str, Any]:
+    """The first of some records, each null of it replaced by the first value that another has: a
+    first caption that is missing says nothing of the others.
+
+    Args:
+        records: at least one, the first of them a mapping; the first LOOKED_AT_RECORDS are looked
+            at while something is missing.
+
+    Returns:
+        The record.
+    """
+    looked_at = islice(records, LOOKED_AT_RECORDS)
+    first: Any = next(looked_at)
+    filled: dict[str, Any] = dict(first)
+    while missing := [name for name, own in filled.items() if own in NULLS]:
+        record = next(looked_at, None)
+        if not isinstance(record, Mapping):
+            break
+        filled |= {name: record.get(name) for name in missing}
+    return filled
+
+
+def _records_from(text: str, start: int) -> Iterator[object]:
+    """The values of a list, or of lines, from the place in a text where the first one begins."""
+    decoder = json.JSONDecoder()
+    with suppress(ValueError, RecursionError):  # the list ends, or the text is cut
+        while True:
+            value, end = decoder.raw_decode(text, start)
+            yield value
+            start = text.index("{", end)
+            if text[end:start].strip() not in ("", ","):
+                break
 
 
 def _decoded(text: str, start: int) -> Mapping[str, Any]:
@@ -435,7 +473,9 @@ def first_pairs(folder: Folder, file: str) -> Sequence[tuple[str, Any]]:
         file: a JSON file in it.
 
     Returns:
-        MOST_NAMES pairs at most; empty where the file is no mapping, or is cut in its first value.
+        MOST_NAMES pairs at most, those with a null left out, and the nulls of a first record
+        replaced as in `first_records`; empty where the file is no mapping, or is cut in its first
+        value.
     """
     text = head(folder, file)
     decoder = json.JSONDecoder()
@@ -444,8 +484,11 @@ def first_pairs(folder: Folder, file: str) -> Sequence[tuple[str, Any]]:
     with suppress(ValueError, RecursionError):  # cut, or no JSON
         while key is not None and len(pairs) < MOST_NAMES:
             value, end = decoder.raw_decode(text, key.end())
-            pairs.append((json.loads(key[1]), value))
+            if value not in NULLS:
+                pairs.append((json.loads(key[1]), value))
             key = _NEXT_KEY.match(text, end)
+    if pairs and isinstance(pairs[0][1], dict):
+        pairs[0] = (pairs[0][0], without_nulls(record for _, record in pairs))
     return pairs
 
 

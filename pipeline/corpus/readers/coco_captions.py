@@ -53,7 +53,7 @@ _FOLDER = re.compile(r"(?<![a-z])(train|val|test|dev)(20\d\d)?(?![a-z0-9])")
 class _Caption(TypedDict):
     id: NotRequired[int | str | None]  # home-made files have none
     image_id: int | str
-    caption: str
+    caption: NotRequired[str | None]
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def _read_file(folder: Folder, file: str) -> _File:
         splits=[own for _, own in images.values()],
         ids=[None if caption.get("id") is None else str(caption["id"]) for caption in captions],
         places=[places[caption["image_id"]] for caption in captions],
-        texts=[caption["caption"] for caption in captions],
+        texts=[caption.get("caption") or "" for caption in captions],
     )
 
 

@@ -25,6 +25,7 @@ from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     CONVERSATIONS,
     IMAGE_COLUMNS,
+    NOTHING,
     SPLIT_COLUMNS,
     answers_of,
     are_captions,
@@ -79,8 +80,8 @@ IMAGE_KEY = "its key"  # the image's field in records of a mapping whose keys ar
 LISTS = ("images", *IMAGE_COLUMNS)  # fields that may have a list of images
 
 
-Captions = str | list[str]
-RecordsOfCaptions = dict[str, Any] | list[dict[str, Any]]
+Captions = str | list[str | None] | None
+RecordsOfCaptions = dict[str, Any] | list[dict[str, Any]] | None
 Split = Annotated[str | None, BeforeValidator(as_split)]
 
 
@@ -417,10 +418,9 @@ def _record_kind(keys: _Keys) -> Any:
     image: Any = Annotated[list[Name], Field(min_length=1)] if keys.are_several else Name
     fields: dict[str, Any] = {} if keys.image == IMAGE_KEY else {keys.image: image}
     fields[keys.split] = NotRequired[Split]
-    # of several captions (caption_0, caption_1, ...) some images have fewer
-    own: Any = RecordsOfCaptions if keys.of_records else Captions
-    captions = own if len(keys.captions) == 1 else own | None
-    fields |= dict.fromkeys(keys.captions, captions)
+    # some images have fewer captions, or none, which the check of all images says
+    captions: Any = RecordsOfCaptions if keys.of_records else Captions
+    fields |= dict.fromkeys(keys.captions, NotRequired[captions])
     kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
     return kind
 
@@ -469,7 +469,9 @@ def _rows(
     captions_of = _texts_of_records if keys.of_records else plain_texts
     rows = []
     for record in records:
-        texts = [text for key in keys.captions for text in captions_of(record[key])]
+        texts = [text for key in keys.captions for text in captions_of(record.get(key))]
+        if len(keys.captions) > 1:
+            texts = [text for text in texts if text.strip() not in ("", *NOTHING)]
         own_split = record.get(keys.split) or split
         images = record[keys.image]
         if not keys.are_several:
@@ -484,7 +486,9 @@ def _check_answers(path: Path, records: Sequence[Mapping[str, Any]], keys: _Keys
     """Raise WorkbenchError naming images whose conversation has not one answer, or is about several
     images."""
     several = [
-        record[keys.image] for record in records if len(answers_of(record[keys.captions[0]])) != 1
+        record[keys.image]
+        for record in records
+        if len(answers_of(record.get(keys.captions[0]))) != 1
     ]
     problems = Problems(str(path))
     problems.add("images with a conversation that has not one answer", several)

@@ -41,12 +41,17 @@ def test_images_that_label_the_rows_are_a_column(tmp_path, columns):
     )
 
 
-def test_a_caption_that_is_missing_and_a_column_of_another_name_are_named(tmp_path):
+def test_a_missing_caption_is_named(tmp_path):
     folder = tmp_path / "raw"
     save_images(folder, *IMAGES)
-    TABLE.assign(caption=[TEXTS[0], None, *TEXTS[2:]]).to_json(folder / "mine.json")
-    with pytest.raises(WorkbenchError, match=r"mine.json: \[1\]\.caption.* must be a valid string"):
+    TABLE.assign(caption=[None, *TEXTS[1:]]).to_json(folder / "mine.json")
+    with pytest.raises(WorkbenchError, match=r"p0\.jpg \(no caption\)"):
         read_all("auto", folder)
+
+
+def test_a_column_of_another_name_is_named(tmp_path):
+    folder = tmp_path / "raw"
+    save_images(folder, *IMAGES)
     TABLE.rename(columns={"caption": "legende"}).to_json(folder / "mine.json")
     with pytest.raises(WorkbenchError, match="known among legende, image") as caught:
         read_all("auto", folder)

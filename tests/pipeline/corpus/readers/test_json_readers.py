@@ -107,8 +107,8 @@ def deep(levels):
         ),
         (
             coco_captions,
-            {"images": [IMAGE], "annotations": [CAPTION, CAPTION | {"caption": None}]},
-            "annotations[1].caption = None: must be a valid string",
+            {"images": [IMAGE], "annotations": [CAPTION, CAPTION | {"caption": 7}]},
+            "annotations[1].caption = 7: must be a valid string",
         ),
         (cuhk_pedes, [], "List should have at least 1 item"),
         (cuhk_pedes, [{"id": 1, "captions": []}], "[0].file_path: Field required"),
