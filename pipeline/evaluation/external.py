@@ -1,5 +1,6 @@
 """Score files from other programs' scores or embeddings, through temporary files."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -36,6 +37,14 @@ IDS |= dict.fromkeys(("images", "captions"), OF_VECTORS)
 NEEDED = dict.fromkeys(IDS, "test") | {"val_scores": "val"}  # split that must be there
 KINDS = {"images": clip_retrieval.IMAGES, "captions": clip_retrieval.CAPTIONS}
 Similarity = Literal["cosine", "dot"]
+# What a matrix of captions by images is called; and files of embeddings of texts, and of images.
+_CAPTIONS_FIRST = re.compile(
+    r"t2i|(text|txt|caption|cap|sentence)s?_?(2|to|by|x)_?(image|img)|per_(text|caption)",
+    re.IGNORECASE,
+)
+_OF_TEXTS = re.compile(r"te?xt|capt?ion|caps|sent", re.IGNORECASE)
+_OF_PICTURES = re.compile(r"im(a)?g|photo|pict|visual", re.IGNORECASE)
+FEWEST = 5  # images, and captions, of which rows that are sorted are no accident
 TILE = 1024  # images, and captions, whose products are taken at once
 
 
@@ -124,10 +133,13 @@ def _matrices(
 ) -> dict[str, np.ndarray]:
     """The scores of each split in the order of the corpus, from a matrix of either orientation."""
     _refuse_lists_of_scores(matrix, corpus, needed)
+    _check_no_ranking(matrix)
     images, captions = (
         _side(matrix, corpus, key, matrix.ids.get(f"{key}s"), needed)
         for key in ("image_id", "caption_id")
     )
+    _say_other_order(images, captions)
+    _say_other_order(captions, images)
     same = {turn: cache(partial(_same, matrix, turn)) for turn in (False, True)}
     is_turned = _is_turned(matrix, images, captions, same)
     shape = matrix.shape[::-1] if is_turned else matrix.shape
@@ -168,7 +180,7 @@ def _refuse_lists_of_scores(matrix: MatrixFile, corpus: Pairs, needed: str) -> N
     )
 
 
-def _refuse_lists_of_vectors(matrix: MatrixFile, corpus: Pairs, key: str) -> None:
+def _refuse_lists_of_vectors(matrix: MatrixFile, corpus: Pairs, key: str, other: Path) -> None:
     if matrix.parts is not None or "ids" in matrix.ids:
         return
     rows = matrix.shape[0]
@@ -179,6 +191,7 @@ def _refuse_lists_of_vectors(matrix: MatrixFile, corpus: Pairs, key: str) -> Non
         images={rows, *fewer} if key == "image_id" else {rows},
         captions={rows} if key == "caption_id" else (),
         order=Order(corpus.images, corpus.captions, "test"),
+        read=[other],
     )
 
 
@@ -194,6 +207,9 @@ def _is_turned(
             return is_turned
     for is_turned, (count, others) in shapes.items():
         if count in images.plain and others in captions.plain:
+            if count == others and _CAPTIONS_FIRST.search(matrix.values.place):
+                say(f"{matrix.values.place}: by its name, its rows are captions")
+                return True
             if count == others:
                 say(
                     f"{matrix.path}: {count:,} images by as many captions: the shape does not say "
@@ -208,6 +224,48 @@ def _is_turned(
         f"counted are the ids beside it, or else the corpus: its {images.needed} split alone, or "
         "all of it in its order; an image may stand there once for each of its captions",
     )
+
+
+def _check_no_ranking(matrix: MatrixFile) -> None:
+    """Raise WorkbenchError for places instead of scores, and for the scores of the best alone:
+    sorted, a column is no image and no caption."""
+    rows, columns = matrix.shape
+    if min(rows, columns) < FEWEST:
+        return
+    are_places = matrix.values.dtype.kind in "iu"
+    are_sorted = {"rising": True, "falling": True}
+    for _, block in matrix.blocks():
+        are_places = are_places and bool((np.sort(block) == np.arange(columns)).all())
+        steps = np.diff(block)
+        are_sorted["rising"] &= bool((steps >= 0).all())
+        are_sorted["falling"] &= bool((steps <= 0).all())
+        if not (are_places or any(are_sorted.values())):
+            return
+    constant = all(are_sorted.values())
+    if are_places:
+        reason = f"each row has every number from 0 to {columns - 1:,} once, as argsort gives them"
+    elif not constant:
+        reason = "every row is sorted, as faiss and topk give the scores of the best"
+    else:
+        return
+    raise WorkbenchError(
+        f"{matrix.values.place}: {reason}; expected are scores, a column for each image or caption",
+        "save the matrix of scores before it is sorted",
+    )
+
+
+def _say_other_order(listed: Side, other: Side) -> None:
+    """Say that ids of one side are in another order than the corpus, where the other side has none
+    and is taken in the order of the corpus."""
+    if listed.ids is None or other.ids is not None:
+        return
+    places = {name: place for place, name in enumerate(listed.table[listed.key])}
+    known = [places[name] for name in listed.ids if name in places]
+    if known != sorted(known):
+        say(
+            f"{other.where}: no ids, so they are taken in the order of the corpus, though the "
+            f"{listed.key}s are in another. If they follow these, give the {other.key}s, too"
+        )
 
 
 def _same(matrix: MatrixFile, is_turned: bool) -> Flags:
@@ -235,6 +293,7 @@ def _side(
 def _of_embeddings(
     opened: Mapping[str, MatrixFile], similarity: str, corpus: Pairs, folder: Path
 ) -> dict[str, SplitScores]:
+    _check_not_exchanged(opened["images"].path, opened["captions"].path)
     images = _upright(opened["images"], corpus, "image_id")
     captions = _upright(opened["captions"], corpus, "caption_id")
     if images.shape[1] != captions.shape[1]:
@@ -243,8 +302,16 @@ def _of_embeddings(
             "embeddings of images and captions are compared in one space: give both the same width",
         )
     is_unit = similarity == "cosine"
-    pictures = _embeddings(images, corpus, "image_id", is_unit, folder)
-    texts = _embeddings(captions, corpus, "caption_id", is_unit, folder)
+    sides = [
+        _side(matrix, corpus, key, _vector_ids(matrix, corpus, key), "test")
+        for matrix, key in ((images, "image_id"), (captions, "caption_id"))
+    ]
+    _refuse_lists_of_vectors(images, corpus, "image_id", captions.path)
+    _refuse_lists_of_vectors(captions, corpus, "caption_id", images.path)
+    _say_other_order(sides[0], sides[1])
+    _say_other_order(sides[1], sides[0])
+    pictures = _embeddings(images, sides[0], is_unit, folder)
+    texts = _embeddings(captions, sides[1], is_unit, folder)
     return {
         split: _split(corpus, split, _products(part, texts[split], folder), part, texts[split])
         for split, part in pictures.items()
@@ -252,14 +319,26 @@ def _of_embeddings(
     }
 
 
+def _check_not_exchanged(images: Path, captions: Path) -> None:
+    """Raise WorkbenchError for two files that are called like each other's content."""
+    first = images.stem
+    second = captions.stem
+    is_text = _OF_TEXTS.search(first) and not _OF_PICTURES.search(first)
+    is_picture = _OF_PICTURES.search(second) and not _OF_TEXTS.search(second)
+    if is_text and is_picture:
+        raise WorkbenchError(
+            f"{images} is to be of images and {captions} of captions; they are called the other "
+            "way round",
+            "give the images first, or rename the files",
+        )
+
+
 def _embeddings(
-    matrix: MatrixFile, corpus: Pairs, key: str, is_unit: bool, folder: Path
+    matrix: MatrixFile, side: Side, is_unit: bool, folder: Path
 ) -> dict[str, np.ndarray]:
     """(n, K) float32 of each split in the order of the corpus, of length 1 if wanted."""
-    _refuse_lists_of_vectors(matrix, corpus, key)
-    side = _side(matrix, corpus, key, _vector_ids(matrix, corpus, key), "test")
     rows = side.rows(matrix.shape[0], partial(equal_to_previous, matrix.values))
-    at = places(side.table, key, rows, "test", side.where)
+    at = places(side.table, side.key, rows, "test", side.where)
     vectors = {
         split: temporary_matrix(folder, (int(numbers.max()) + 1, matrix.shape[1]))
         for split, numbers in at.items()

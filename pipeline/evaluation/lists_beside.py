@@ -2,24 +2,34 @@
 `captions.txt` beside `s.npy`, where `s.image_ids.txt` and `s.caption_ids.txt` would be read.
 
 Without ids rows are taken in the order of the corpus. So a list of the corpus's own images or
-captions in another order must not be passed over.
+captions in another order must not be passed over, be it lines, a column of a table, a field of
+records in JSON, or an array.
 """
 
+import csv
+import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from pipeline.corpus.tables import in_split
-from pipeline.features.arrays.ids import ENDINGS, MAX_ID, listed_ids, text_ids
+from pipeline.features.arrays.formats import open_arrays
+from pipeline.features.arrays.ids import MAX_ID, text_ids, texts_in
 from pipeline.features.matching.images import ImageMatcher
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import VECTOR_FILES
+from pipeline.runtime.text import read_json
 
 LISTS = ("ids", "image_ids", "caption_ids")  # that are read beside a matrix
-TEXTS = (".txt", ".csv", ".tsv", ".lst", ".list")
+TEXTS = (".txt", ".csv", ".tsv", ".lst", ".list", ".token")
+LINES = (".jsonl", ".ndjson")  # of JSON
+SEPARATORS = ("\t", ",", ";", "|")
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +83,7 @@ def refuse_lists_beside(
     images: Collection[int],
     captions: Collection[int],
     order: Order,
+    read: Collection[Path] = (),
 ) -> None:
     """Refuse a matrix beside lists of ids that would be passed over.
 
@@ -82,6 +93,7 @@ def refuse_lists_beside(
         images: numbers of lines that a list of images may have; none where their ids are known.
         captions: likewise of captions.
         order: what the rows are taken for.
+        read: the other matrix that is read with it, whose ids are its own.
 
     Raises:
         WorkbenchError: naming the lists, and the names that are read.
@@ -89,20 +101,22 @@ def refuse_lists_beside(
     counts = {*images, *captions}
     if not counts:
         return
-    found = []
+    found: dict[str, str] = {}
     for file in _files(path, names, counts):
-        for lines in _lines(file, counts):
+        for lines in _lists(file) if file not in read else ():
+            if file.name in found or len(lines) not in counts:
+                continue
             if len(lines) in images and order.of_images(lines):
-                found.append(f"{file.name} (images)")
+                found[file.name] = "images"
             elif len(lines) in captions and order.of_captions(lines, "caption_id"):
-                found.append(f"{file.name} (captions)")
+                found[file.name] = "captions"
             elif len(lines) in captions and order.of_captions(lines, "text"):
-                found.append(f"{file.name} (captions' texts, not their ids)")
+                found[file.name] = "captions' texts, not their ids"
     if found:
-        read = " and ".join(f"{path.stem}.{name}.txt" for name in names)
+        allowed = " and ".join(f"{path.stem}.{name}.txt" for name in names)
         raise WorkbenchError(
             f"{path}: lists beside it that are not read, in another order than the corpus: "
-            f"{listing(found)}; read are {read}",
+            f"{listing(f'{name} ({kind})' for name, kind in found.items())}; read are {allowed}",
             "give the ids of its rows these names, and move other lists to another folder",
         )
 
@@ -119,7 +133,7 @@ def _files(path: Path, names: Sequence[str], counts: Collection[int]) -> list[Pa
     return [
         file
         for file in files
-        if file.suffix in {*TEXTS, *ENDINGS}
+        if file.suffix in {*TEXTS, ".json", *LINES, *VECTOR_FILES}
         and file != path
         and file.stem not in read
         and file.is_file()
@@ -127,16 +141,70 @@ def _files(path: Path, names: Sequence[str], counts: Collection[int]) -> list[Pa
     ]
 
 
-def _lines(file: Path, counts: Collection[int]) -> Iterator[list[str]]:
-    """The ids of a list, if it has one of these numbers of them; a table's also without its
-    head."""
-    try:
-        lines = text_ids(file) if file.suffix in TEXTS else listed_ids(file)
-    except WorkbenchError:
-        return  # no list of texts
-    for start in (0, 1):
-        if len(lines) - start in counts:
-            yield lines[start:]
+def _lists(file: Path) -> Iterator[list[str]]:
+    """The lists of texts or whole numbers that a file has; none of one that cannot be read, which
+    nobody has asked for."""
+    with suppress(WorkbenchError, ValueError, RecursionError, csv.Error):
+        if file.suffix in TEXTS:
+            yield from _columns(text_ids(file))
+        elif file.suffix == ".json":
+            yield from _lists_of_json(read_json(file))
+        elif file.suffix in LINES:
+            yield from _lists_of_json([json.loads(line) for line in text_ids(file) if line])
+        else:
+            arrays = open_arrays(file)
+            for name in arrays.names:
+                with suppress(WorkbenchError):  # an array of numbers
+                    yield texts_in(arrays.array(name))
+
+
+def _columns(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Lines and their columns, each also without its head; names such as `1.jpg#0` also without
+    the number of the caption."""
+    lists = [list(lines)]
+    for sign in SEPARATORS:
+        if sign not in lines[-1]:
+            continue
+        rows = [row for row in csv.reader(lines, delimiter=sign) if row]
+        width = min(map(len, rows))
+        lists += ([row[place].strip() for row in rows] for place in range(width))
+        # the last column may have the sign inside its texts
+        lists.append([sign.join(row[width - 1 :]).strip() for row in rows])
+    for column in lists:
+        yield column
+        yield column[1:]
+        if "#" in column[-1]:
+            images = [cell.partition("#")[0] for cell in column]
+            yield images
+            yield images[1:]
+
+
+def _lists_of_json(value: object) -> Iterator[list[str]]:
+    """A list and the fields of its records; of a mapping its lists, its keys in the order of their
+    numbers, and its values in that of keys that are numbers."""
+    if isinstance(value, list):
+        yield from _fields(value)
+    elif isinstance(value, dict):
+        if all(type(row) is int for row in value.values()):
+            yield sorted(value, key=value.__getitem__)
+        elif all(key.isdecimal() for key in value):
+            yield from _fields([value[key] for key in sorted(value, key=int)])
+        for own in value.values():
+            yield from _fields(own if isinstance(own, list) else [])
+
+
+def _fields(values: Sequence[object]) -> Iterator[list[str]]:
+    """A list of texts or whole numbers, or such fields of a list of records."""
+    records = [value for value in values if isinstance(value, dict)]
+    if not records:
+        columns: list[list[object]] = [list(values)]
+    elif len(records) == len(values):
+        columns = [[record.get(name) for record in records] for name in records[0]]
+    else:
+        return
+    for column in columns:
+        if all(type(value) in (str, int) for value in column):
+            yield list(map(str, column))
 
 
 def _is_other_order(found: Sequence[str | None], orders: Sequence[Sequence[str]]) -> bool:
@@ -148,4 +216,5 @@ def _is_other_order(found: Sequence[str | None], orders: Sequence[Sequence[str]]
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    """The words of a text, which other programs write without capitals and full stops."""
+    return " ".join(_WORD.findall(text)).casefold()

@@ -42,7 +42,7 @@ def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
     if array is not None:
         if path:
             say(f"{file.path}: ids are those inside it, in {inside}; {path} is not read")
-        return Ids(_texts(array), None)
+        return Ids(texts_in(array), None)
     return Ids(listed_ids(path), path) if path else None
 
 
@@ -77,15 +77,25 @@ def listed_ids(path: Path) -> list[str]:
     if path.suffix == ".txt":
         return text_ids(path)
     if path.suffix == ".npy":
-        return _texts(open_arrays(path).array(""))
+        return texts_in(open_arrays(path).array(""))
     values = read_json(path)
     if not isinstance(values, list) or any(type(value) not in (str, int) for value in values):
         raise WorkbenchError(f"{path}: not a list of ids")
     return [str(value) for value in values]
 
 
-def _texts(array: Array) -> list[str]:
-    """Ids in an array (N,) of texts, bytes or whole numbers."""
+def texts_in(array: Array) -> list[str]:
+    """Ids in an array.
+
+    Args:
+        array: (N,) of texts, bytes or whole numbers.
+
+    Returns:
+        The N ids.
+
+    Raises:
+        WorkbenchError: for values of other types.
+    """
     if len(array.shape) != 1 or array.dtype.kind not in "USiuO":
         raise WorkbenchError(
             f"{array.place}: type {array.dtype} of shape {array.shape}; expected are ids (N,), "

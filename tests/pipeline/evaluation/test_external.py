@@ -150,7 +150,7 @@ def test_scores_that_are_all_equal_are_said(tmp_path, capsys):
 
 
 LOGITS = 18 + 5 * WHOLE.astype(np.float64)
-EACH = np.arange(288).reshape(12, 24)
+EACH = np.arange(288).reshape(12, 24)[:, RANDOM.permutation(24)]  # sorted rows are refused
 
 
 @pytest.mark.parametrize(
@@ -209,3 +209,64 @@ def test_memory_does_not_grow_with_the_matrix(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < values.nbytes / 2
+
+
+NAMES_OF_TURNED = ["scores_t2i", "logits_per_text", "text2image", "cap_to_img", "t2i_sims"]
+
+
+@pytest.mark.parametrize("name", NAMES_OF_TURNED)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_name_says_the_side_of_a_square_matrix(tmp_path, name, inside, capsys):
+    corpus = a_corpus(per_image=1)
+    if inside:
+        np.savez(tmp_path / "s.npz", **{name: SQUARE.T})
+        found = written(tmp_path, corpus, scores="s.npz")
+    else:
+        np.save(tmp_path / f"{name}.npy", SQUARE.T)
+        found = written(tmp_path, corpus, scores=f"{name}.npy")
+    np.testing.assert_array_equal(found["test"].scores, SQUARE)
+    assert "by its name, its rows are captions" in capsys.readouterr().err
+
+
+SQUARE = RANDOM.standard_normal((4, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (np.argsort(WHOLE), "each row has every number from 0 to 23 once, as argsort gives them"),
+        (np.sort(WHOLE), "every row is sorted, as faiss and topk give the scores of the best"),
+        (-np.sort(WHOLE), "every row is sorted"),
+    ],
+)
+def test_places_and_sorted_scores_are_no_matrix_of_scores(tmp_path, values, reason):
+    np.save(tmp_path / "s.npy", values)
+    said = refusal(written, tmp_path, scores="s.npy")
+    assert reason in said
+    assert "save the matrix of scores before it is sorted" in said
+
+
+@pytest.mark.parametrize("values", [np.ones((12, 24)), np.round(WHOLE * 100).astype(int)])
+def test_equal_scores_and_whole_numbers_are_scores(tmp_path, values):
+    np.save(tmp_path / "s.npy", values)
+    assert written(tmp_path, scores="s.npy")["test"].scores.shape == (4, 8)
+
+
+def test_embeddings_that_are_called_the_other_way_round_are_refused(tmp_path):
+    np.save(tmp_path / "image_embeds.npy", PICTURES)
+    np.save(tmp_path / "text_embeds.npy", TEXTS)
+    written(tmp_path, images="image_embeds.npy", captions="text_embeds.npy")
+    said = refusal(written, tmp_path, images="text_embeds.npy", captions="image_embeds.npy")
+    assert "they are called the other way round" in said
+
+
+def test_ids_of_one_side_in_another_order_are_said(tmp_path, capsys):
+    np.save(tmp_path / "s.npy", WHOLE[TEST])
+    images = CORPUS.images["image_id"].tolist()[-4:]
+    (tmp_path / "s.image_ids.txt").write_text("\n".join(images))
+    written(tmp_path, scores="s.npy")
+    line = "caption_ids: no ids, so they are taken in the order of the corpus, though the image_ids"
+    assert line not in capsys.readouterr().err
+    (tmp_path / "s.image_ids.txt").write_text("\n".join(images[::-1]))
+    written(tmp_path, scores="s.npy")
+    assert line in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """Lists of ids that lie beside a matrix, or in its file, under other names: read or refused."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,6 +53,48 @@ def test_captions_beside_scores_are_refused_by_ids_and_texts(tmp_path, column):
     said = refusal(written, tmp_path, CORPUS, scores="s.npz")
     what = "captions" if column == "caption_id" else "captions' texts, not their ids"
     assert f"captions.txt ({what}); read are s.caption_ids.txt" in said
+
+
+TABLE = CORPUS.captions[["image_id", "text", "caption_id"]].iloc[16:].reset_index(drop=True)
+FORMS = {
+    "pairs.csv": lambda rows, path: rows.to_csv(path, index=False),
+    "indexed.csv": lambda rows, path: rows.to_csv(path),
+    "no_head.tsv": lambda rows, path: rows.to_csv(path, sep="\t", index=False, header=False),
+    "bars.txt": lambda rows, path: rows.to_csv(path, sep="|", index=False),
+    "test.token": lambda rows, path: path.write_text(
+        "\n".join(f"{row.image_id}#0\t{row.text}" for row in rows.itertuples())
+    ),
+    "records.json": lambda rows, path: rows.to_json(path, orient="records"),
+    "lists.json": lambda rows, path: path.write_text(json.dumps(rows.to_dict(orient="list"))),
+    "places.json": lambda rows, path: path.write_text(
+        json.dumps({name: place for place, name in enumerate(rows["caption_id"])})
+    ),
+    "rows.json": lambda rows, path: path.write_text(
+        json.dumps({str(place): name for place, name in enumerate(rows["caption_id"])})
+    ),
+    "records.jsonl": lambda rows, path: rows.to_json(path, orient="records", lines=True),
+    "names.parquet": lambda rows, path: rows.to_parquet(path),
+    "names.npz": lambda rows, path: np.savez(path, captions=rows["text"].to_numpy(str)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_lists_of_every_form_are_seen(tmp_path, name):
+    np.savez(tmp_path / "s.npz", scores=SCORES)
+    FORMS[name](TABLE, tmp_path / name)
+    written(tmp_path, CORPUS, scores="s.npz")  # in the corpus's order
+    plain = TABLE.assign(text=TABLE["text"].str.upper() + " !").iloc[OTHERS]
+    FORMS[name](plain.reset_index(drop=True), tmp_path / name)
+    said = refusal(written, tmp_path, CORPUS, scores="s.npz")
+    assert f"in another order than the corpus: {name} (" in said
+
+
+@pytest.mark.parametrize("content", ["[[1, 2]]", '{"a": 5}', "[" * 5000, '"a', "", '[{"a": 1}, 2]'])
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl", "x.csv", "x.npz", "x.parquet"])
+def test_files_beside_that_are_no_lists_are_passed_over(tmp_path, name, content):
+    np.save(tmp_path / "s.npy", SCORES)
+    (tmp_path / name).write_text(content + " " * 20)
+    assert written(tmp_path, CORPUS, scores="s.npy")["test"].scores.shape == SCORES.shape
 
 
 def test_lists_beside_embeddings(tmp_path):
