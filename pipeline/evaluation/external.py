@@ -17,9 +17,12 @@ from pipeline.evaluation.matrix_file import MatrixFile, open_matrix, places
 from pipeline.evaluation.row_ids import Side, captions_per_image
 from pipeline.evaluation.score_file import SplitScores, write_scores
 from pipeline.evaluation.scores import cuts, temporary_matrix
+from pipeline.features.arrays.formats import open_arrays
 from pipeline.features.arrays.ids import file_beside
 from pipeline.features.arrays.mat import turned
+from pipeline.features.imports import Wanted
 from pipeline.features.matching import clip_retrieval
+from pipeline.features.matching.agreement import check_names_agree
 from pipeline.features.matching.images import ImageMatcher
 from pipeline.features.matching.repeats import Flags, columns_equal_to_previous, equal_to_previous
 from pipeline.runtime.errors import WorkbenchError
@@ -310,6 +313,8 @@ def _of_embeddings(
     _refuse_lists_of_vectors(captions, corpus, "caption_id", images.path)
     _say_other_order(sides[0], sides[1])
     _say_other_order(sides[1], sides[0])
+    _check_names(images, sides[0])
+    _check_names(captions, sides[1])
     pictures = _embeddings(images, sides[0], is_unit, folder)
     texts = _embeddings(captions, sides[1], is_unit, folder)
     return {
@@ -349,6 +354,18 @@ def _embeddings(
             numbers = at[split][start : start + len(block)]
             target[numbers[numbers >= 0]] = values[numbers >= 0]
     return vectors
+
+
+def _check_names(matrix: MatrixFile, side: Side) -> None:
+    """Raise WorkbenchError where texts or names in a file of embeddings contradict its ids."""
+    if matrix.parts is None and side.ids is not None:
+        file = open_arrays(matrix.path)
+        wanted = Wanted(side.table, side.key, "")
+        used = "ids" if "ids" in file.names else ""
+        way_out = (
+            "take the list that is wrong out of the file; numbers that count the rows are no ids"
+        )
+        check_names_agree(file, used, side.ids, wanted, way_out)
 
 
 def _vector_ids(matrix: MatrixFile, corpus: Pairs, key: str) -> list[str] | None:

@@ -6,7 +6,6 @@ by the beginning of the table, so that the command has no choice to make.
 """
 
 import csv
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +26,16 @@ TABLES = (".csv", ".tsv", ".txt", ".dat", ".run", ".trec")
 LONGEST_LINE = 1 << 24  # bytes; a caption_id takes a few
 SEPARATORS = ("\t", ",", ";")
 INDEX = "__index_level_"  # begins the name of a column that is pandas' index
+IDS_OF_BOTH = ("image_ids", "caption_ids")  # that may lie in a file of both embeddings
 PAIRS = ("image_id", "caption_id")  # columns of a table with a row for each pair
 RUN = (
     "a run of trec_eval, which is a ranking and no matrix: evaluate it with ir_measures "
     "(docs/trec.md), or save all scores as .npz"
 )
 ROWS = "if its rows are images and its columns captions (otherwise write .T behind the table)"
+# {query: {document: score}}, as ranx and pytrec_eval write runs
+_RUN_IN_JSON = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{\s*"[^"]*"\s*:\s*[-\d]')
+LOOKED_AT = 1 << 16  # bytes at the beginning of a file
 _WHOLE = re.compile(r"[+-]?\d+")
 
 
@@ -45,6 +48,9 @@ def way_out(path: Path) -> str:
     Returns:
         The command that saves its scores, or what else reads them; empty for other files.
     """
+    if path.suffix.lower() == ".json" and path.is_file():
+        with open(path, "rb") as file:
+            return RUN if _RUN_IN_JSON.match(file.read(LOOKED_AT)) else ""
     if path.suffix.lower() not in TABLES or not path.is_file():
         return ""
     try:
@@ -84,14 +90,20 @@ def way_out_of_arrays(file: ArrayFile, arrays: Mapping[str, Array], usual: str) 
     are_scores = usual == USUAL_SCORES
     if len(arrays) == 1:
         shape = [size for size in next(iter(arrays.values())).shape if size != 1]
-        if len(shape) > 1:
-            two = (shape[0], math.prod(shape[1:]))
-            return f"save it with two axes, such as array.reshape{two} if that is how it is meant"
+        if len(shape) == 2:
+            return f"save it with two axes by array.reshape{tuple(shape)}"
+        if len(shape) > 2 and not are_scores:
+            return (
+                f"if the last axis has the values of one vector, save it by array.reshape(-1, "
+                f"{shape[-1]})"
+            )
+        if len(shape) > 2:
+            return "save one matrix of all images by all captions; folds are not read"
     if file.path.suffix == ".parquet" and all(len(array.shape) == 1 for array in arrays.values()):
         return _way_out_of_columns(file) if are_scores else saving(file.path, "parquet")
     matrices = [name for name, array in arrays.items() if len(array.shape) == 2]
     if are_scores and len(matrices) == 2 and file.path.suffix == ".npz":
-        return _split_in_two(file.path, matrices)
+        return _split_in_two(file, matrices)
     return f"give the matrix that is meant the name {usual}, or save it alone"
 
 
@@ -122,11 +134,23 @@ def refuse_groups(path: Path) -> None:
         )
 
 
-def _split_in_two(path: Path, names: Sequence[str]) -> str:
-    """How to save embeddings of images and captions that are in one file."""
-    targets = [f"{path}.{name}.npz" for name in names]
-    saves = [f"n.savez({to!r}, d[{name!r}])" for to, name in zip(targets, names, strict=True)]
-    line = python_line(f"import numpy as n; d = n.load({str(path)!r}); {'; '.join(saves)}")
+def _split_in_two(file: ArrayFile, names: Sequence[str]) -> str:
+    """How to save embeddings of images and captions that are in one file, with the ids there."""
+    arrays = [name for name in (*IDS_OF_BOTH, *names) if name in file.names]
+    counts = {name: file.array(name).shape[0] for name in arrays}
+    saves = []
+    targets = []
+    for name in names:
+        own = [ids for ids in IDS_OF_BOTH if counts.get(ids) == counts[name]]
+        if len(own) > 1:  # as many images as captions
+            return (
+                f"give the matrix of scores the name {USUAL_SCORES}; if they are embeddings, save "
+                "each in a file of its own, with its ids as ids"
+            )
+        targets.append(f"{file.path}.{name}.npz")
+        ids = f", ids=d[{own[0]!r}]" if own else ""
+        saves.append(f"n.savez({targets[-1]!r}, features=d[{name!r}]{ids})")
+    line = python_line(f"import numpy as n; d = n.load({str(file.path)!r}); {'; '.join(saves)}")
     return (
         f"give the matrix of scores the name {USUAL_SCORES}; if they are embeddings of images and "
         f"of captions, save each alone, and name both: {line}"

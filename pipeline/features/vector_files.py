@@ -28,6 +28,7 @@ from pipeline.features.arrays.per_image import (
     is_folder_of_images,
 )
 from pipeline.features.imports import Wanted
+from pipeline.features.matching.agreement import check_names_agree
 from pipeline.features.matching.annotations import folders_near, karpathy_order
 from pipeline.features.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.features.matching.images import ImageMatcher
@@ -57,6 +58,10 @@ IDS_OF_IMAGES = (
 )
 IDS_OF_CAPTIONS = ("caption_id", "caption_ids", "sentid", "sentids", "text_id", "text_ids")
 NAME_ARRAYS = "name the arrays of ids and vectors under `file` in params.yaml"
+NAME_IDS = (
+    "name the array that is right as `file.ids` in params.yaml; numbers that count the rows are no "
+    "ids"
+)
 ONLY_MATRIX = (
     "if it is, name it as `file.features` in params.yaml; if not, save vectors (N, D) under a name "
     "of their own and name that"
@@ -192,6 +197,8 @@ def _of_file(settings: EmbeddingFileConfig, wanted: Wanted, skip: bool) -> Sourc
         names = matcher.named(names, where)
         hint = matcher.hint(ids.names, wanted.setting)
         explained = explained or matcher.source_digest
+    if settings.ids == DEFAULT_IDS:  # else somebody has named them
+        check_names_agree(file, "" if ids.path else ids_in, names, wanted, NAME_IDS)
     return Source(
         path=path,
         kind=path.suffix.removeprefix("."),

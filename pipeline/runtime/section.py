@@ -24,6 +24,8 @@ from pipeline.runtime.first_bytes import absent
 from pipeline.runtime.kernels import Choice
 
 QUEUED = "/.dvc/tmp/exps/"  # above the copies in which DVC runs what was queued
+# Files of vectors that are not read, and of which opening says the command that saves them.
+CONVERTED = (".pt", ".pth", ".pkl", ".pickle", ".json", ".csv")
 VECTOR_FILES = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors", ".mat")
 
 # Context of model_dump: values as params.yaml writes them, `none` for no projection.
@@ -286,7 +288,7 @@ class EmbeddingFileConfig(Section):
             yield wrong_value("file.path", None, f"{switch} 'file' needs the path of a file")
         elif not os.path.exists(self.path):
             yield wrong_value("file.path", self.path, not_found(self.path))
-        elif not os.path.isdir(self.path) and not self.path.endswith(VECTOR_FILES):
+        elif not os.path.isdir(self.path) and not self.path.endswith(VECTOR_FILES + CONVERTED):
             endings = ", ".join(VECTOR_FILES)
             yield wrong_value(
                 "file.path",

@@ -9,6 +9,7 @@ import gzip
 import re
 import zipfile
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack
 from itertools import accumulate, takewhile
@@ -207,7 +208,7 @@ def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> t
     Raises:
         WorkbenchError: a damaged file.
     """
-    line = stream.readline()
+    line = stream.readline().removeprefix(BOM_UTF8)
     count = None
     seen = 0
     rows = Rows()

@@ -5,6 +5,7 @@ Public ones are word2vec's .bin and text, GloVe's text, and fastText's .bin, as 
 
 import re
 import zipfile
+from codecs import BOM_UTF8
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -97,7 +98,7 @@ def form_of(head: bytes) -> Form | None:
     """The form that the first LOOK bytes of an unpacked file tell; None where they do not."""
     if head.startswith(FASTTEXT):
         return Form("fasttext", int.from_bytes(head[8:12], "little"))
-    line, end, rest = head.partition(b"\n")
+    line, end, rest = head.removeprefix(BOM_UTF8).partition(b"\n")
     match = HEADER.fullmatch(line)
     if match is None:
         dim = trailing_numbers(line)

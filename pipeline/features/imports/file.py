@@ -1,8 +1,10 @@
 """Vectors in files of other tools: matched with the corpus, then copied block by block."""
 
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ from pipeline.features.feature_file import IMPORTED, FeatureWriter
 from pipeline.features.imports import Wanted
 from pipeline.features.shards import FeatureJob
 from pipeline.features.vector_files import Source, open_source
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import files_digest, sha256_file
-from pipeline.runtime.process import Progress
+from pipeline.runtime.process import Progress, say
 from pipeline.runtime.section import EmbeddingFileConfig
+
+MOST_REPEATED = 0.1  # of the vectors: more are no accident
 
 
 def import_job(
@@ -79,10 +83,22 @@ def copy_missing(source: Source, writer: FeatureWriter) -> None:
     """
     is_missing = np.zeros(len(writer.ids) + 1, bool)  # the last is that of place -1: no row
     is_missing[writer.missing] = True
+    seen: dict[bytes, int] = {}  # places in the corpus by the digests of their vectors
+    repeated: list[int] = []
+    empty: list[int] = []
     start = 0
     with Progress(f"reading {source.path.name}", len(source.places), "rows") as progress:
         for block in source.vectors.blocks():
             places = source.places[start : start + len(block)]
+            for place, row in zip(places.tolist(), block, strict=True):
+                if place < 0:
+                    continue
+                if not row.any():
+                    empty.append(place)
+                elif (
+                    seen.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), place) != place
+                ):
+                    repeated.append(place)
             kept = np.flatnonzero(is_missing[places])
             if len(kept):
                 kept = kept[np.argsort(places[kept])]  # rows that stand together: written at once
@@ -92,3 +108,22 @@ def copy_missing(source: Source, writer: FeatureWriter) -> None:
                     raise WorkbenchError(f"{source.path}: {error.message}", error.hint) from None
             start += len(block)
             progress.update(len(block))
+    _say_doubtful(source, writer.ids, empty, repeated)
+
+
+def _say_doubtful(
+    source: Source, ids: Sequence[str], empty: Sequence[int], repeated: Sequence[int]
+) -> None:
+    """Say which vectors look as if they had never been computed: zeros, as a file has them whose
+    place was kept free, and many that are those of others, as a last batch that is written again.
+    A few may be equal photographs or equal captions."""
+    if empty:
+        say(
+            f"{source.path}: {len(empty):,} of {len(ids):,} vectors are zeros: "
+            f"{listing((ids[place] for place in empty), 3)}; were they computed?"
+        )
+    if len(repeated) > MOST_REPEATED * len(ids):
+        say(
+            f"{source.path}: {len(repeated):,} of {len(ids):,} vectors are equal to another one, "
+            f"as that of {ids[repeated[0]]}; were they computed?"
+        )

@@ -276,12 +276,22 @@ def checked_regions(
         has_shares: whether boxes are shares of the sides, and not pixels.
 
     Returns:
-        The regions, without classes; boxes in pixels.
+        The regions, without classes; boxes in pixels. Rows of zeros at the end, whose boxes are
+        zeros, too, are padding and left out.
 
     Raises:
-        WorkbenchError: for features that are not finite, and for boxes that are not finite, ordered
-            and, but for OUTSIDE pixels, inside the image.
+        WorkbenchError: for an image of nothing but such rows, for features that are not finite, and
+            for boxes that are not finite, ordered and, but for OUTSIDE pixels, inside the image.
     """
+    used = np.flatnonzero(features.any(axis=1) | boxes.any(axis=1))
+    if len(features) and not len(used):
+        raise WorkbenchError(
+            f"{place}: all {len(features)} regions are zeros",
+            "compute this image again: its place was kept free and never written",
+        )
+    stop = int(used[-1]) + 1 if len(used) else 0
+    features = features[:stop]
+    boxes = boxes[:stop]
     bad = ~np.isfinite(features).all(axis=1)
     if bad.any():
         raise WorkbenchError(f"{place}: NaN or infinite features in region {bad.argmax()}")

@@ -77,6 +77,7 @@ def test_of_several_matrices_features_is_meant(tmp_path):
 
 
 SCORES = ("image_ids", "caption_ids")
+VECTORS = ("ids",)
 
 
 @pytest.mark.parametrize(
@@ -102,12 +103,17 @@ def test_of_several_matrices_scores_is_meant(tmp_path):
     np.testing.assert_array_equal(whole(open_matrix(tmp_path / "my.npz", SCORES)), VALUES)
 
 
-@pytest.mark.parametrize(("shape", "two"), [((1, 7, 3), (7, 3)), ((7, 3, 5), (7, 15))])
-def test_arrays_of_three_axes_are_told_how_they_have_two(tmp_path, shape, two):
-    np.save(tmp_path / "my.npy", np.ones(shape, np.float32))
-    assert f"such as array.reshape{two}" in refusal(open_matrix, tmp_path / "my.npy", SCORES)
-    np.save(tmp_path / "my.npy", np.ones(shape, np.float32).reshape(two))
-    assert open_matrix(tmp_path / "my.npy", SCORES).shape == two
+@pytest.mark.parametrize("names", [SCORES, VECTORS])
+def test_an_axis_of_one_is_told_how_it_goes(tmp_path, names):
+    np.save(tmp_path / "my.npy", np.ones((7, 1, 3), np.float32))
+    assert "by array.reshape(7, 3)" in refusal(open_matrix, tmp_path / "my.npy", names)
+
+
+def test_arrays_of_three_axes_are_told_what_they_may_be(tmp_path):
+    np.save(tmp_path / "my.npy", np.ones((7, 5, 3), np.float32))
+    assert "folds are not read" in refusal(open_matrix, tmp_path / "my.npy", SCORES)
+    said = refusal(open_matrix, tmp_path / "my.npy", VECTORS)
+    assert "the values of one vector, save it by array.reshape(-1, 3)" in said
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float64, np.int32, np.uint8, ">f4"])

@@ -1,5 +1,6 @@
 """Scores in other forms: the command of the refusal is run, and what it saves is read."""
 
+import json
 import subprocess
 
 import h5py
@@ -78,6 +79,30 @@ def test_embeddings_in_one_file_are_split(tmp_path):
     files = {"images": "e.npz.img_embs.npz", "captions": "e.npz.cap_embs.npz"}
     found = written(tmp_path, CORPUS, similarity="dot", **files)
     np.testing.assert_allclose(found["test"].scores, images @ captions.T, rtol=1e-5)
+
+
+def test_embeddings_in_one_file_are_split_with_their_ids(tmp_path):
+    images = RANDOM.standard_normal((4, 5)).astype(np.float32)
+    captions = RANDOM.standard_normal((8, 5)).astype(np.float32)
+    path = tmp_path / "e.npz"
+    order = RANDOM.permutation(8)
+    ids = {"image_ids": np.array(IMAGES[::-1]), "caption_ids": np.array(CAPTIONS[6:])[order]}
+    np.savez(path, image=images[::-1], text=captions[order], **ids)
+    said = refusal(written, tmp_path, CORPUS, scores="e.npz")
+    subprocess.run(said[said.index("python -c") :], shell=True, check=True)
+    files = {"images": "e.npz.image.npz", "captions": "e.npz.text.npz"}
+    found = written(tmp_path, CORPUS, similarity="dot", **files)
+    np.testing.assert_allclose(found["test"].scores, images @ captions.T, rtol=1e-5)
+    # as many images as captions: whose ids they are is not told
+    np.savez(path, image=images, text=images, image_ids=IMAGES, caption_ids=CAPTIONS[6:10])
+    said = refusal(written, tmp_path, CORPUS, scores="e.npz")
+    assert "in a file of its own, with its ids as ids" in said
+
+
+def test_runs_in_json_are_sent_to_the_page_of_runs(tmp_path):
+    run = {CAPTIONS[0]: {IMAGES[0]: 0.5, IMAGES[1]: 0.25}, CAPTIONS[1]: {IMAGES[1]: 1}}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    assert "ir_measures (docs/trec.md)" in refusal(written, tmp_path, CORPUS, scores="run.json")
 
 
 def test_runs_of_trec_eval_are_sent_to_their_own_page(tmp_path):

@@ -1,7 +1,8 @@
 """HDF5 files of regions: those of bottom-up-attention-vqa with image_features, image_bb and
 spatial_features, or others with datasets for each image (pipeline.features.regions.per_image).
 
-The first are either (N, R, D) with the same number of regions everywhere, or all regions end to
+The first are either (N, R, D) with the same number of regions everywhere (or with num_boxes, which
+says how many of the R of each image count), or all regions end to
 end, (T, D), with pos_boxes (N, 2) saying where each image's begin and end. Ids come with them as a
 pickle, which is not read: next to X.hdf5 must lie X_ids.txt, X_ids.json (a list) or
 X_imgid2idx.json (id -> row), or the file must have them as image_ids.
@@ -35,6 +36,7 @@ from pipeline.runtime.text import read_json
 
 WHOLE = "image_features"  # the datasets of all images
 BOXES = "image_bb"
+COUNTS = ("num_boxes", "num_bbox", "num_box", "num_bboxes", "num_rois")  # of images that are padded
 IDS = ("image_ids", "image_id", "ids", "img_ids")  # of which the first is read
 CONVERT = (
     "turn the pickle of ids into JSON with the program that wrote it: "
@@ -106,14 +108,14 @@ class ButdFile:
         Returns:
             (K, ...) float32.
         """
-        index = slice(self.starts[row], self.stops[row]) if self.is_flat else row
+        own = slice(self.starts[row], self.stops[row])
         with opened(self.path) as file:
-            return np.asarray(file[name][index], np.float32)
+            return np.asarray(file[name][own] if self.is_flat else file[name][row, own], np.float32)
 
     def _bounds(self, file: ArrayFile, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         if not self.is_flat:
             count, slots = shape[:2]
-            return np.zeros(count, np.int64), np.full(count, slots, np.int64)
+            return np.zeros(count, np.int64), _counts(file, count, slots)
         places = _array(file, "pos_boxes", (2,), "iu")
         if places.shape[1] != 2 or places.shape[0] > shape[0]:
             raise WorkbenchError(f"{self.path}: pos_boxes {places.shape}; expected are (N, 2)")
@@ -179,6 +181,22 @@ class ButdRegions:
     def _place(self, row: int) -> str:
         file, number = self.rows[self.places[row]]
         return f"{file.path}, row {number:,} (image_id {file.names[number]})"
+
+
+def _counts(file: ArrayFile, count: int, slots: int) -> np.ndarray:
+    """(N,) how many regions each image has, of its R slots: all, if the file has no such list."""
+    name = next((own for own in COUNTS if own in file.names), None)
+    if name is None:
+        return np.full(count, slots, np.int64)
+    array = _array(file, name, (1, 2), "iu")
+    counts = np.concatenate(list(array.blocks())).astype(np.int64).ravel()
+    if len(counts) != count or not ((counts >= 1) & (counts <= slots)).all():
+        raise WorkbenchError(
+            f"{array.place}: {len(counts):,} numbers of regions from {counts.min()} to "
+            f"{counts.max()}; expected are {count:,} from 1 to {slots}",
+            f"mend it, or take {name} out of the file if all {slots} regions count",
+        )
+    return counts
 
 
 def _size(place: str, boxes: np.ndarray, spatial: np.ndarray) -> tuple[int, int]:

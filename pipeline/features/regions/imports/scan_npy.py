@@ -75,8 +75,6 @@ class ScanRegions:
         and row."""
         place = self.places[row]
         features = np.array(place.values[place.rows.start], np.float32)
-        used = np.flatnonzero(features.any(axis=1))
-        features = features[: used[-1] + 1 if used.size else 0]
         no_boxes = np.zeros((len(features), 4), np.float32)
         regions = checked_regions(place.name, self.corpus.size(row), no_boxes, features)
         for other in place.rows[1:]:

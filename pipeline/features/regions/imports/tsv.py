@@ -49,6 +49,10 @@ SIDES = {"image_w": 0, "img_w": 0, "image_h": 1, "img_h": 1}  # their place in (
 NUMBERS = (*SIDES, "num_boxes")
 CLASSES = ("objects_id", "attrs_id")
 CONFIDENCES = ("objects_conf", "attrs_conf")
+FEWEST_ENDS = (
+    48  # different ones by which halves are told; by chance so many are small once in 10^8
+)
+LARGEST_HALF = 100.0  # of a feature that is a half
 MOST_CLASSES = 1 << 20  # a larger number is no class: the values are of another type
 NUMBER = re.compile(rb"\d{1,9}")
 OTHER_FORM = (
@@ -122,15 +126,17 @@ class TsvRegions:
         texts = dict(zip(LAYOUTS[len(fields)], fields, strict=True))
         boxes = _values(line.place, texts, "boxes").reshape(line.count, 4)
         features = _values(line.place, texts, "features").reshape(line.count, self.width)
+        _check_single(line.place, features)
         regions = checked_regions(line.place, line.size, boxes, features, self.has_shares)
         if len(texts) == len(BOTTOM_UP):
             return regions
+        count = len(regions.features)
         return replace(
             regions,
-            objects=_classes(line, texts, "objects_id"),
-            confidences=_values(line.place, texts, "objects_conf"),
-            attributes=_classes(line, texts, "attrs_id"),
-            attribute_confidences=_values(line.place, texts, "attrs_conf"),
+            objects=_classes(line, texts, "objects_id")[:count],
+            confidences=_values(line.place, texts, "objects_conf")[:count],
+            attributes=_classes(line, texts, "attrs_id")[:count],
+            attribute_confidences=_values(line.place, texts, "attrs_conf")[:count],
         )
 
 
@@ -141,6 +147,26 @@ def _values(place: str, texts: Mapping[str, bytes], name: str, kind: str = "<f4"
     except ValueError as error:  # the lengths were right when the file was scanned
         raise WorkbenchError(f"{place}: {name}: no base64 of values: {error}") from None
     return values.astype(np.float32) if kind == "<f4" else values.astype(np.int64)
+
+
+def _check_single(place: str, features: np.ndarray) -> None:
+    """Raise WorkbenchError for features that are halves (float16), of which two are read as one
+    float32, or the two parts of a double.
+
+    The lower 16 bits of a float32 are the end of its fraction: any bits. Those of two halves are a
+    half of their own, which of a feature is never large. Zeros say nothing, for fewer digits end in
+    them.
+    """
+    words = np.ascontiguousarray(features, "<f4").view("<u2").reshape(-1, 2)
+    ends = np.unique(words[words[:, 0] != 0, 0])
+    if len(ends) < FEWEST_ENDS:
+        return
+    halves = np.abs(ends.view("<f2"))
+    if np.isfinite(halves).all() and halves.max() < LARGEST_HALF:
+        raise WorkbenchError(
+            f"{place}: features are halves (float16) by their bits; expected is float32",
+            "write them again by array.astype('float32')",
+        )
 
 
 def _classes(line: _Line, texts: Mapping[str, bytes], name: str) -> np.ndarray:

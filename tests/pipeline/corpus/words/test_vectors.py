@@ -343,3 +343,13 @@ def test_training_repeats_byte_for_byte():
     )
     assert first.rows.keys() == set(words)
     assert all(first.rows[word].tobytes() == second.rows[word].tobytes() for word in words)
+
+
+@pytest.mark.parametrize("header", [False, True])
+def test_a_mark_of_utf_8_is_no_part_of_the_first_word(tmp_path, header):
+    path = tmp_path / "v.txt"
+    first = "2 2\n" if header else ""
+    path.write_text(f"{first}a 0.5 1.0\nb 1.5 2.0\n", encoding="utf-8-sig")
+    vectors = read_vectors("word2vec_text", path, ["a", "b"])
+    assert vectors.rows["a"].tolist() == [0.5, 1.0]
+    assert vectors.rows["b"].tolist() == [1.5, 2.0]

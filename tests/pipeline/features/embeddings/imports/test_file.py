@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from embedding_files import FORMATS, write_ids, write_vectors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -276,3 +277,28 @@ def test_a_killed_import_continues(tmp_path, monkeypatch):
     found = FeatureFile(tmp_path / "out.h5").load()
     np.testing.assert_array_equal(found[4:6], vectors[4:6] + 1)
     np.testing.assert_array_equal(np.delete(found, [4, 5], 0), np.delete(vectors, [4, 5], 0))
+
+
+def test_vectors_that_were_never_computed_are_said(tmp_path, capsys):
+    values = vectors_of(IDS)
+    run(write_vectors(tmp_path, ".npz", IDS, values))
+    assert "were they computed?" not in capsys.readouterr().err
+    values[[2, 5]] = 0
+    values[8:] = values[7]
+    found = run(write_vectors(tmp_path, ".npz", IDS[::-1], values[::-1]))
+    said = capsys.readouterr().err
+    assert "clip.npz: 2 of 11 vectors are zeros: a5.jpg, a2.jpg; were they computed?" in said
+    assert "clip.npz: 3 of 11 vectors are equal to another one" in said
+    assert not found.read([2]).any()
+
+
+@pytest.mark.parametrize("ending", [".pt", ".pkl", ".json", ".csv"])
+def test_the_settings_let_a_file_through_whose_command_opening_says(tmp_path, ending):
+    path = tmp_path / f"v{ending}"
+    path.write_bytes(pickle.dumps({"a": [1.0]}) if ending == ".pkl" else b"{}")
+    if ending == ".pt":
+        torch.save({"a": torch.ones(2)}, path)
+    assert not list(config(path).path_problems("image_features.source", "file"))
+    hint = refused(path, "allowed endings are").hint
+    assert "python -c" in hint
+    assert list(config(tmp_path / "v.xlsx").path_problems("image_features.source", "file"))

@@ -1,6 +1,7 @@
 """HDF5 files of bottom-up-attention-vqa, fixed and end to end; ids from text or JSON, no pickle."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -172,3 +173,60 @@ def test_ids_inside_the_file(tmp_path: Path, case, kind) -> None:
     write(tmp_path / "r.hdf5", regions, names, change=lambda data: data.update(image_ids=values))
     (tmp_path / "r_ids.txt").unlink()
     check(images, regions, tmp_path / "r.hdf5")
+
+
+def padded(regions, slots: int):
+    """Regions with rows of zeros behind them."""
+    return [
+        replace(
+            one,
+            features=np.pad(one.features, ((0, slots - len(one.features)), (0, 0))),
+            boxes=np.pad(one.boxes, ((0, slots - len(one.boxes)), (0, 0))),
+        )
+        for one in regions
+    ]
+
+
+def test_rows_of_zeros_at_the_end_are_padding(tmp_path: Path, case) -> None:
+    images, regions, names = case
+    slots = max(len(one.features) for one in regions) + 2
+    write(tmp_path / "r.h5", padded(regions, slots), names, flat=False)
+    source = ButdRegions(tmp_path / "r.h5", ImportCorpus(images))
+    for row, one in enumerate(regions):
+        assert source.read(row).features.tobytes() == one.features.tobytes()
+        assert source.read(row).boxes.tobytes() == one.boxes.tobytes()
+
+
+@pytest.mark.parametrize("name", ["num_boxes", "num_bbox"])
+def test_a_list_says_how_many_regions_count(tmp_path: Path, case, name) -> None:
+    images, regions, names = case
+    slots = max(len(one.features) for one in regions) + 2
+    numbers = np.array([len(one.features) for one in regions])
+    full = [  # old values behind those that count
+        replace(one, features=one.features + np.float32(0.5), boxes=one.boxes)
+        for one in padded(regions, slots)
+    ]
+    for one, count in zip(full, numbers, strict=True):
+        one.boxes[count:] = one.boxes[0]
+
+    def add(data):
+        data[name] = numbers
+
+    write(tmp_path / "r.h5", full, names, flat=False, change=add)
+    source = ButdRegions(tmp_path / "r.h5", ImportCorpus(images))
+    assert source.most == numbers.max()
+    for row, count in enumerate(numbers):
+        assert source.read(row).features.tobytes() == full[row].features[:count].tobytes()
+    numbers[2] = slots + 1
+    write(tmp_path / "r.h5", full, names, flat=False, change=add)
+    with pytest.raises(WorkbenchError, match=f"{name}: 12 numbers of regions from"):
+        ButdRegions(tmp_path / "r.h5", ImportCorpus(images))
+
+
+def test_an_image_whose_regions_were_never_written_is_named(tmp_path: Path, case) -> None:
+    images, regions, names = case
+    regions[3] = replace(regions[3], features=regions[3].features * 0, boxes=regions[3].boxes * 0)
+    write(tmp_path / "r.h5", regions, names, shares=False)
+    source = ButdRegions(tmp_path / "r.h5", ImportCorpus(images))
+    with pytest.raises(WorkbenchError, match=f"image_id {names[3]}.*: all .* regions are zeros"):
+        source.read(3)

@@ -255,3 +255,45 @@ def test_a_table_of_another_form_was_not_cut_short(tmp_path: Path, case) -> None
     with pytest.raises(WorkbenchError, match="line 4: 4 fields") as error:
         TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
     assert "the file was cut short" in error.value.hint
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_halves_are_told_by_their_bits(tmp_path: Path, case, scale) -> None:
+    """Two halves are as long as one float32, so that the number of boxes fits."""
+    images, regions, _ = case
+    random = np.random.default_rng(5)
+    names = [name.removesuffix(".png") for name in images["image_id"]]
+    wide = [
+        replace(one, features=np.maximum(random.normal(0, scale, (len(one.boxes), 400)), 0))
+        for one in regions
+    ]
+    fields = [list(tsv_fields(*pair)) for pair in zip(names, wide, strict=True)]
+    for own, one in zip(fields, wide, strict=True):
+        own[5] = encoded(one.features, "<f2")
+    write_tsv(tmp_path / "r.tsv", fields)
+    source = TsvRegions(tmp_path / "r.tsv", ImportCorpus(images))
+    assert source.width == 200
+    with pytest.raises(WorkbenchError, match=r"line 1 \(image_id train0\): features are halves"):
+        source.read(0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda random: np.maximum(random.standard_normal((4, 200)), 0).astype(np.float32),
+        lambda random: random.standard_normal((4, 200)).astype(np.float16).astype(np.float32),
+        lambda random: random.integers(0, 9, (4, 200)).astype(np.float32),
+        lambda random: np.full((4, 200), 0.1, np.float32),
+        lambda random: np.round(random.standard_normal((4, 200)), 1).astype(np.float32),
+    ],
+)
+def test_float32_of_few_digits_is_no_half(tmp_path: Path, case, values) -> None:
+    images, regions, _ = case
+    one = replace(
+        regions[0],
+        boxes=np.tile(np.float32([0, 0, 1, 1]), (4, 1)),
+        features=values(np.random.default_rng(6)),
+    )
+    write_tsv(tmp_path / "r.tsv", [tsv_fields("train0", one)])
+    source = TsvRegions(tmp_path / "r.tsv", ImportCorpus(images[:1]))
+    assert source.read(0).features.tobytes() == one.features.tobytes()
