@@ -11,6 +11,7 @@ from pipeline.corpus.dataset.takeout import name_of_photograph, names_in_record
 # Where an image has both, the first is read: tools for training keep tags in `.txt` then.
 TEXT_ENDINGS = (".caption", ".txt")
 RECORD_ENDING = ".json"
+BESIDE = ""  # stands for the folders of the images, where texts lie beside them
 
 
 @dataclass
@@ -18,15 +19,17 @@ class Pairs:
     """Which text is whose, or which record.
 
     noun: text or record. texts: by image. images_alone, texts_alone: those without the other.
-    second_texts: of images that have one already. in_doubt: the images that a text may be of.
+    second_texts: the image of each, which has one already. in_doubt: the images that a text may be
+    of. passed: texts of folders that are not meant.
     """
 
     noun: str
     texts: dict[str, str] = field(default_factory=dict)
     images_alone: list[str] = field(default_factory=list)
     texts_alone: list[str] = field(default_factory=list)
-    second_texts: list[str] = field(default_factory=list)
+    second_texts: dict[str, str] = field(default_factory=dict)
     in_doubt: dict[str, Sequence[str]] = field(default_factory=dict)
+    passed: list[str] = field(default_factory=list)
 
     @property
     def images(self) -> dict[str, str]:
@@ -48,6 +51,39 @@ class Pairs:
         alone = set(map(_stem, self.images_alone)) - described
         return len(own) + len({*others}.difference(own.values())) > len(alone)
 
+    def rivals(self) -> dict[tuple[str, str], list[str]]:
+        """The images that have texts in two folders, by these folders.
+
+        Returns:
+            By the folder of the text that is read and that of the other, both as far as they differ
+            and BESIDE for texts that lie beside their images: the other texts.
+        """
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for other, image in self.second_texts.items():
+            text = self.texts[image]
+            if _place(text) != _place(other):
+                found[_apart(image, text, other), _apart(image, other, text)].append(other)
+        return dict(found)
+
+
+def _place(file: str) -> str:
+    """The folder of a file."""
+    return file.rpartition("/")[0]
+
+
+def _apart(image: str, text: str, other: str) -> str:
+    """The folder of a text of an image, as far as it differs from that of another one, or from the
+    image's where the other lies beside it."""
+    if _place(text) == _place(image):
+        return BESIDE
+    compared = image if _place(other) == _place(image) else other
+    places = _place(text).split("/")
+    others = _place(compared).split("/")
+    same = 0
+    while same < min(len(places), len(others)) and places[same] == others[same]:
+        same += 1
+    return "/".join(places[: same + 1])
+
 
 class _Images(NamedTuple):
     """Images by what a text or a record of theirs may be called: beside them and by Google Takeout
@@ -59,19 +95,22 @@ class _Images(NamedTuple):
     elsewhere: Mapping[str, Sequence[str]]
 
 
-def pairs_of(folder: Folder, images_in: str = "", texts_in: str = "") -> tuple[Pairs, Pairs]:
+def pairs_of(
+    folder: Folder, images_in: str = "", texts_in: str = "", but: Collection[str] = ()
+) -> tuple[Pairs, Pairs]:
     """The texts and the records of the images of a folder.
 
     Args:
         folder: the user's.
         images_in: what the paths of the images begin with.
         texts_in: what those of texts and records begin with.
+        but: folders, as `Pairs.rivals` has them, whose texts are not meant.
 
     Returns:
         The pairs with texts, and those with records.
     """
     images = _images(folder, images_in)
-    texts = _paired("text", TEXT_ENDINGS, folder, images, texts_in)
+    texts = _paired("text", TEXT_ENDINGS, folder, images, texts_in, but)
     return texts, _paired("record", (RECORD_ENDING,), folder, images, texts_in)
 
 
@@ -98,7 +137,12 @@ def _images(folder: Folder, images_in: str) -> _Images:
 
 
 def _paired(
-    noun: str, endings: Sequence[str], folder: Folder, images: _Images, texts_in: str
+    noun: str,
+    endings: Sequence[str],
+    folder: Folder,
+    images: _Images,
+    texts_in: str,
+    but: Collection[str] = (),
 ) -> Pairs:
     """The text of every image: the one beside it, else the only one of its name in another folder,
     of several the one with the most folders in common: images/train/1.jpg, texts/train/1.txt."""
@@ -110,8 +154,11 @@ def _paired(
         if text.startswith(texts_in)
     ]
     apart = []
+    not_meant = tuple(f"{place}/" for place in but if place != BESIDE)
     for text, stem in texts:
-        if stem in images.beside:
+        if text.startswith(not_meant) or (BESIDE in but and stem in images.beside):
+            pairs.passed.append(text)
+        elif stem in images.beside:
             _give(pairs, text, images.beside[stem])
         else:
             apart.append((text, stem))
@@ -202,6 +249,6 @@ def _give(pairs: Pairs, text: str, images: Sequence[str]) -> None:
     elif len(images) > 1:
         pairs.in_doubt[text] = images
     elif images[0] in pairs.texts:
-        pairs.second_texts.append(text)
+        pairs.second_texts[text] = images[0]
     else:
         pairs.texts[images[0]] = text

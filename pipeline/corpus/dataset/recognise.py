@@ -48,7 +48,8 @@ class Found:
     are for test. is_published: whether they have the names that the dataset's authors gave them.
     has_titles: whether the captions are titles, which may be no more than names. is_damaged:
     whether nothing but their names says what they are, so that reading says what is wrong with
-    them. needs_images: False for files that are read without photographs.
+    them. needs_images: False for files that are read without photographs. others: files that are
+    read in their place where corpus.annotations names them.
     """
 
     files: tuple[str, ...]
@@ -59,6 +60,7 @@ class Found:
     needs_images: bool = True
     is_few: bool = False
     has_titles: bool = False
+    others: tuple[str, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         return listing(self.files, 3)

@@ -143,6 +143,7 @@ def _named(one: Candidate, name: str) -> Candidate | None:
     inside = (
         files if name in files else tuple(file for file in files if file.startswith(f"{name}/"))
     )
+    inside = inside or tuple(file for file in one.found.others if file.startswith(f"{name}/"))
     return one._replace(found=replace(one.found, files=inside)) if inside else None
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from pipeline.corpus.dataset.annotations import described_source
-from pipeline.corpus.dataset.beside import RECORD_ENDING, TEXT_ENDINGS, Pairs, pairs_of
+from pipeline.corpus.dataset.beside import BESIDE, RECORD_ENDING, TEXT_ENDINGS, Pairs, pairs_of
 from pipeline.corpus.dataset.cells import passed_over
-from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.folder import Folder, without_ending
 from pipeline.corpus.dataset.image_records import Records
 from pipeline.corpus.dataset.recognise import Found, head
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
@@ -28,8 +28,18 @@ from pipeline.runtime.text import Problems, is_text, read_json, read_text
 
 # Flickr30k Entities marks phrases in its sentences: [/EN#1/people A young girl]
 _PHRASE = re.compile(r"\[/EN#\d+(?:/\w+)+ ([^\[\]]+)\]")
-LONGEST_TEXT = 1 << 20  # bytes of an image's captions
+# Folders of texts about images that are no captions.
+_NO_CAPTIONS = re.compile(
+    r"(?:^|[_\W])(?:tags?|attributes?|prompts?|labels?|keywords?|class(?:es)?|questions?|ocr|boxes"
+    r"|negatives?|meta(?:data)?)(?:$|[_\W])",
+    re.IGNORECASE,
+)
+_CAPTIONS = re.compile(r"caption|description|sentence", re.IGNORECASE)
 MOST_COPIES = 4  # files of one photograph, such as smaller ones
+LONGEST_TEXT = 1 << 20  # bytes of an image's captions
+FEWEST_TAGS = 3  # of an image, with commas between them
+WORDS_OF_TAG = 3  # that it has at most
+FEW = 0.1  # of the images: so many may have another text elsewhere, such as an older one
 LOOKED_AT = 20  # texts that must have words: detectors keep their boxes in files of these names
 RECORDS_LOOKED_AT = 100  # from all parts of a folder: few photographs may have a caption
 
@@ -52,16 +62,17 @@ class _Described(NamedTuple):
 
 
 def recognise(folder: Folder) -> list[Found]:
-    """Texts of words beside most of the images of a folder, or records of which some have captions:
-    few photographs of an album may have one. Or both, each beside some."""
+    """Texts of words beside the images of a folder, or records of which some have captions: few
+    photographs of an album may have one. Or both, each beside some. Where most images have none,
+    most texts must be called like an image."""
     files = folder.matching(*(f"*{ending}" for ending in (*TEXT_ENDINGS, RECORD_ENDING)))
-    if MOST_COPIES * len(files) <= folder.photographs:
-        return []
+    if MOST_COPIES * len(files) <= folder.photographs and not _are_called_so(folder, files):
+        return []  # the images of a large folder are not paired for nothing
     pairs, left = _read_and_left(folder)
     are_of_most = pairs.are_of_most()
     if not are_of_most:
         others = left.images.values() if _sight(folder, left).described else ()
-        if not pairs.are_of_most(others):
+        if not pairs.are_of_most(others) and len(pairs.images) <= len(pairs.texts_alone):
             return []
     sight = _sight(folder, pairs)
     is_few = 2 * sight.described <= sight.number
@@ -73,8 +84,15 @@ def recognise(folder: Folder) -> list[Found]:
             files=tuple(pairs.images),
             has_splits=sight.have_splits or "test" in splits.values(),
             is_few=is_few or not are_of_most,
+            others=(*pairs.second_texts, *pairs.passed),
         )
     ]
+
+
+def _are_called_so(folder: Folder, files: Sequence[str]) -> bool:
+    """Whether most of some files are called like images."""
+    stems = [file.rpartition("/")[2].rpartition(".")[0] for file in files]
+    return 2 * sum(without_ending(stem) in folder.image_stems for stem in stems) > len(files)
 
 
 def _sight(folder: Folder, pairs: Pairs) -> _Sight:
@@ -129,6 +147,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     images_in = _folder(raw, options.corpus.images, "corpus.images")
     texts_in = _folder(raw, options.corpus.annotations, "corpus.annotations")
     pairs, left = _read_and_left(folder, images_in, texts_in, options.corpus.caption_field)
+    _check_rivals(raw, pairs)
     if not pairs.texts and not pairs.in_doubt:
         raise WorkbenchError(
             f"{raw}: no image has a text of its name, as IMG_1.jpg and IMG_1.txt",
@@ -155,7 +174,10 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         splits={image.removeprefix(images_in): split for image, split in splits.items()},
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
         remarks=(*described.remarks, *folders, *_remarks(folder.root, pairs, left)),
-        read=[*pairs.images, *pairs.texts_alone, *pairs.second_texts, *left.images],
+        read=[
+            *(*pairs.images, *pairs.texts_alone, *pairs.second_texts),
+            *(*pairs.passed, *left.images),
+        ],
     )
 
 
@@ -172,7 +194,7 @@ def _read_and_left(
 ) -> tuple[Pairs, Pairs]:
     """The texts or the records, whichever are read, and the others: those with captions where the
     others have none; else texts where most images have one; else what more images have."""
-    texts, records = pairs_of(folder, images_in, texts_in)
+    texts, records = _meant_pairs(folder, images_in, texts_in)
     if not texts.images or not records.images:
         return (texts, records) if texts.images else (records, texts)
     if caption_field is not None:
@@ -181,6 +203,82 @@ def _read_and_left(
     if are_texts == (_sight(folder, records).described > 0):
         are_texts = texts.are_of_most() or len(texts.images) >= len(records.images)
     return (texts, records) if are_texts else (records, texts)
+
+
+def _meant_pairs(folder: Folder, images_in: str, texts_in: str) -> tuple[Pairs, Pairs]:
+    """The texts and the records of images, without the texts of folders that hold no captions by
+    their names, or tags, where images have another text elsewhere."""
+    but: list[str] = []
+    while True:
+        texts, records = pairs_of(folder, images_in, texts_in, but)
+        not_meant = {
+            place
+            for (read, other), files in texts.rivals().items()
+            for place in _not_meant(folder, texts, read, other, files)
+        }
+        if not not_meant:
+            return texts, records
+        but += sorted(not_meant)
+
+
+def _not_meant(
+    folder: Folder, pairs: Pairs, read: str, other: str, files: Sequence[str]
+) -> list[str]:
+    """Of two folders with texts of the same images the one that has no captions; none where both
+    may have some, or neither."""
+    looked_at = {
+        read: [pairs.texts[pairs.second_texts[file]] for file in files[:LOOKED_AT]],
+        other: files[:LOOKED_AT],
+    }
+    found = [
+        place
+        for place, own in looked_at.items()
+        if _is_called_otherwise(place, own[0]) or _are_tags([head(folder, file) for file in own])
+    ]
+    return found if len(found) == 1 else []
+
+
+def _is_called_otherwise(place: str, text: str) -> bool:
+    """Whether the name of a folder, or of one inside it that has a text, says that its texts are no
+    captions."""
+    if place == BESIDE:
+        return False
+    above = place.rpartition("/")[0]
+    name = text.removeprefix(above).rpartition("/")[0]
+    return _NO_CAPTIONS.search(name) is not None and _CAPTIONS.search(name) is None
+
+
+def _are_tags(texts: Sequence[str]) -> bool:
+    """Whether most texts are tags: a few words each, with commas between them."""
+    tags = [text.strip().split(",") for text in texts]
+    are_short = [
+        len(own) >= FEWEST_TAGS and all(len(tag.split()) <= WORDS_OF_TAG for tag in own)
+        for own in tags
+    ]
+    return 2 * sum(are_short) > len(texts)
+
+
+def _check_rivals(raw: Path, pairs: Pairs) -> None:
+    """Raise WorkbenchError where many images have other texts in another folder: nothing says which
+    of them are meant."""
+    for (read, other), files in pairs.rivals().items():
+        own = {file: pairs.texts[pairs.second_texts[file]] for file in files}
+        differing = [file for file in files if _bytes_of(raw / file) != _bytes_of(raw / own[file])]
+        if len(differing) <= FEW * len(pairs.texts):
+            continue
+        places = [place or "the folders of the images" for place in (read, other)]
+        named = " or ".join(place for place in (read, other) if place != BESIDE)
+        raise WorkbenchError(
+            f"{raw}: {counted(len(differing), 'image')} have different texts in {places[0]} and in "
+            f"{places[1]}, such as {own[differing[0]]} and {differing[0]}",
+            f"set corpus.annotations in params.yaml to {named}, or move the others away",
+        )
+
+
+def _bytes_of(path: Path) -> bytes:
+    """What a text of an image holds, without blanks around it."""
+    _check_file(path)
+    return path.read_bytes().strip()
 
 
 def _splits(texts: dict[str, str]) -> dict[str, str | None]:
@@ -281,7 +379,8 @@ def _remarks(raw: Path, pairs: Pairs, left: Pairs) -> list[str]:
     anything where texts are read."""
     kinds = [
         (pairs.noun, "without an image of its name", _without_lists(raw, pairs, pairs.texts_alone)),
-        (pairs.noun, "of images that have another", pairs.second_texts),
+        (pairs.noun, "of images that have another", [*pairs.second_texts]),
+        (pairs.noun, "in folders that hold no captions, or hold tags", pairs.passed),
         (left.noun, f"beside images, for {pairs.noun}s are read", [*left.images]),
     ]
     if left.noun == "text":

@@ -128,6 +128,47 @@ def test_settings_name_the_folders(raw):
     assert "corpus.annotations = 'IMG_1.txt': not a folder" in said
 
 
+def test_two_folders_of_texts_are_not_chosen_from(photographs):
+    """But by their names, by what they hold, or by the user."""
+    stems = [name.rpartition(".")[0] for name in NAMES]
+    for folder in ("blip_captions", "captions"):
+        write(photographs, {f"{folder}/{stem}.txt": f"{stem} in {folder}." for stem in stems})
+    said = refusal(read_all, "auto", photographs)
+    assert "4 images have different texts in blip_captions and in captions, such as " in said
+    assert "set corpus.annotations in params.yaml to blip_captions or captions" in said
+    for folder in ("blip_captions", "captions"):
+        read = texts_of(read_all("auto", photographs, annotations=folder))
+        assert read["IMG_1.jpg"] == [f"IMG_1 in {folder}."]
+    for stem in stems:  # a copy
+        text = photographs / f"captions/{stem}.txt"
+        text.write_text(f"{stem} in blip_captions.\n")
+    assert texts_of(read_all("auto", photographs))["IMG_1.jpg"] == ["IMG_1 in blip_captions."]
+
+
+@pytest.mark.parametrize("other", ["", "attributes/", "Prompts/", "a/wd14_tags/"])
+def test_folders_of_captions_come_before_tags_and_prompts(photographs, other, capsys):
+    for name in NAMES:
+        stem = name.rpartition(".")[0]
+        tags = "1girl, long hair, smile" if other == "" else "Describe the image."
+        write(photographs, {f"{other}{stem}.txt": tags, f"captions/{stem}.txt": f"{name}."})
+    expected = {name: [f"{name}."] for name in NAMES}
+    assert texts_of(read_all("auto", photographs)) == expected
+    said = capsys.readouterr().err
+    assert "left out: 4 texts in folders that hold no captions, or hold tags: " in said
+
+
+@pytest.mark.parametrize("ending", ["txt", "json"])
+def test_few_images_have_captions(tmp_path, ending, capsys):
+    names = [f"{number}.jpg" for number in range(20)]
+    save_images(tmp_path, *names)
+    for number in range(3):
+        caption = f"Dog {number}."
+        text = json.dumps({"caption": caption}) if ending == "json" else caption
+        write(tmp_path, {f"{number}.{ending}": text})
+    assert texts_of(read_all("auto", tmp_path)) == {f"{n}.jpg": [f"Dog {n}."] for n in range(3)}
+    assert "left out: 17 images without captions: 10.jpg, " in capsys.readouterr().err
+
+
 def test_few_texts_lists_of_names_and_boxes_are_none(tmp_path):
     raw = tmp_path / "raw"
     save_images(raw, *(f"{n}.jpg" for n in range(4)))
