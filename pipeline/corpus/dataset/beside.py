@@ -11,7 +11,7 @@ from pipeline.corpus.dataset.takeout import name_of_photograph, names_in_record
 # Where an image has both, the first is read: tools for training keep tags in `.txt` then.
 TEXT_ENDINGS = (".caption", ".txt")
 RECORD_ENDING = ".json"
-BESIDE = ""  # stands for the folders of the images, where texts lie beside them
+BESIDE = "/"  # stands for the folders of the images, where texts lie beside them
 
 
 @dataclass
@@ -56,7 +56,8 @@ class Pairs:
 
         Returns:
             By the folder of the text that is read and that of the other, both as far as they differ
-            and BESIDE for texts that lie beside their images: the other texts.
+            and BESIDE for texts that lie beside their images: the other texts. "" is the user's
+            folder itself.
         """
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
         for other, image in self.second_texts.items():
@@ -154,11 +155,13 @@ def _paired(
         if text.startswith(texts_in)
     ]
     apart = []
-    not_meant = tuple(f"{place}/" for place in but if place != BESIDE)
+    not_meant = tuple(f"{place}/" for place in but if place not in (BESIDE, ""))
     for text, stem in texts:
-        if text.startswith(not_meant) or (BESIDE in but and stem in images.beside):
+        is_beside = stem in images.beside
+        is_above = "/" not in text and not is_beside
+        if text.startswith(not_meant) or (BESIDE in but and is_beside) or ("" in but and is_above):
             pairs.passed.append(text)
-        elif stem in images.beside:
+        elif is_beside:
             _give(pairs, text, images.beside[stem])
         else:
             apart.append((text, stem))

@@ -42,7 +42,7 @@ from pipeline.corpus.dataset.split_names import (
     without_zeros,
 )
 from pipeline.corpus.dataset.split_unread import unread_folders, unread_splits
-from pipeline.corpus.dataset.split_values import DATA_ENDINGS, is_of_image
+from pipeline.corpus.dataset.split_values import DATA_ENDINGS, first_lists, is_of_image
 from pipeline.corpus.dataset.splits import (
     SPLIT_WORDS_OF,
     check_other_splits,
@@ -55,6 +55,7 @@ from pipeline.corpus.tables import SPLITS
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems
 
+NEARLY_ALL = 0.9  # images with captions that records called like lists of splits must have
 MOST_TABLES = 100  # of a folder; more are texts beside images
 _TABLES = re.compile(r".*\.(csv|tsv|txt)", re.IGNORECASE)
 _LINES = re.compile(r".*\.(txt|lst|list)", re.IGNORECASE)
@@ -121,12 +122,14 @@ def with_split_lists(
         lists = named_split_lists(path, splits)
     elif len(set(splits.values())) < 2:
         known = Known(splits)
-        lists = _found_in(folder, files, known)
+        lists, foreign = _found_in(folder, files, known, splits)
         listed_in = lists or SplitLists((), {})
         read = {*(folder.root / file for file in files), *listed_in.files}
         flags, of_flags = _flags_in(read, known)
+        read |= {path for own in foreign for path in own.files}
         unread = (
             *of_flags,
+            *_of_other_tasks(folder, foreign, splits),
             *_other_lists(folder, splits, known, lists),
             *unread_splits(folder, known, listed_in.images, read),
         )
@@ -354,19 +357,24 @@ def _without_any_ending(file: str) -> str:
     return name.rpartition(".")[0] or name
 
 
-def _found_in(folder: Folder, files: Sequence[str], known: Known) -> SplitLists | None:
+def _found_in(
+    folder: Folder, files: Sequence[str], known: Known, names: Collection[str]
+) -> tuple[SplitLists | None, list[SplitLists]]:
     """The lists of a folder that divide images, none of them the annotations: the nearest, or the
-    only ones."""
+    only ones. And the annotations of other tasks that are called like lists."""
     beside = files[0].rpartition("/")[0] if files else ""
     places = sorted(_texts_in(folder), key=lambda place: (place != beside, depth(place), place))
     near = ("", beside)
     found: dict[str, SplitLists] = {}
+    foreign: list[SplitLists] = []
     for place in places:
         lists = _find_lists(folder, place, known, files) or _find_table(folder, place, known)
         if lists is None:
             _check_no_part(folder, place, known, files)
+        elif place != beside and _is_of_other_task(lists, names):
+            foreign.append(lists)
         elif place in near and all(map(_is_nothing_else, lists.files)):
-            return lists
+            return lists, foreign
         else:
             found[place] = lists
     only = {place: own for place, own in found.items() if all(map(_is_nothing_else, own.files))}
@@ -377,7 +385,42 @@ def _found_in(folder: Folder, files: Sequence[str], known: Known) -> SplitLists 
             f"{folder.root}: several folders have lists of splits: {shown}",
             "name one of these folders by corpus.split_files in params.yaml",
         )
-    return next(iter(found.values()), None)
+    return next(iter(found.values()), None), foreign
+
+
+def _is_of_other_task(lists: SplitLists, names: Collection[str]) -> bool:
+    """Whether lists are records with images for training, and images with captions are in none of
+    them: questions or boxes have images of their own."""
+    are_records = any(map(_has_records, lists.files))
+    if not are_records or "train" not in lists.images:
+        return False
+    said = _splits_of(lists, names)
+    return sum(name in said for name in names) < NEARLY_ALL * len(names)
+
+
+def _has_records(path: Path) -> bool:
+    """Whether a file is JSON with lists of records, not of names."""
+    if not _RECORDS.fullmatch(path.name):
+        return False
+    entries = [entry for own in first_lists(path, beginning_of(path)) for entry in own]
+    return any(isinstance(entry, dict) for entry in entries)
+
+
+def _of_other_tasks(
+    folder: Folder, foreign: Sequence[SplitLists], names: Collection[str]
+) -> tuple[str, ...]:
+    """A line about annotations of other tasks that are called like lists of splits, none without
+    any."""
+    files = [path.relative_to(folder.root) for lists in foreign for path in lists.files]
+    if not files:
+        return ()
+    said = {name for lists in foreign for name in _splits_of(lists, names)}
+    number = sum(name in said for name in names)
+    return (
+        f"not taken for splits: {listing(files, 3)}, records of {number:,} of the "
+        f"{counted(len(names), 'image')} with captions; if they divide these, put them beside the "
+        "captions",
+    )
 
 
 def _flags_in(files: Collection[Path], known: Known) -> tuple[str, tuple[str, ...]]:

@@ -34,6 +34,8 @@ _NO_CAPTIONS = re.compile(
     r"|negatives?|meta(?:data)?)(?:$|[_\W])",
     re.IGNORECASE,
 )
+# What is said of places that are no folders with a name.
+_PLACES = {BESIDE: "the folders of the images", "": "the folder itself"}
 _CAPTIONS = re.compile(r"caption|description|sentence", re.IGNORECASE)
 MOST_COPIES = 4  # files of one photograph, such as smaller ones
 LONGEST_TEXT = 1 << 20  # bytes of an image's captions
@@ -241,7 +243,7 @@ def _not_meant(
 def _is_called_otherwise(place: str, text: str) -> bool:
     """Whether the name of a folder, or of one inside it that has a text, says that its texts are no
     captions."""
-    if place == BESIDE:
+    if place in _PLACES:
         return False
     above = place.rpartition("/")[0]
     name = text.removeprefix(above).rpartition("/")[0]
@@ -264,10 +266,10 @@ def _check_rivals(raw: Path, pairs: Pairs) -> None:
     for (read, other), files in pairs.rivals().items():
         own = {file: pairs.texts[pairs.second_texts[file]] for file in files}
         differing = [file for file in files if _bytes_of(raw / file) != _bytes_of(raw / own[file])]
-        if len(differing) <= FEW * len(pairs.texts):
+        if len(differing) <= max(1, FEW * len(pairs.texts)):
             continue
-        places = [place or "the folders of the images" for place in (read, other)]
-        named = " or ".join(place for place in (read, other) if place != BESIDE)
+        places = [_PLACES.get(place, place) for place in (read, other)]
+        named = " or ".join(place for place in (read, other) if place not in _PLACES)
         raise WorkbenchError(
             f"{raw}: {counted(len(differing), 'image')} have different texts in {places[0]} and in "
             f"{places[1]}, such as {own[differing[0]]} and {differing[0]}",

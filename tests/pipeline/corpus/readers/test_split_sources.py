@@ -259,3 +259,23 @@ def test_a_training_file_that_is_not_read_is_named(tmp_path):
     )
     (tmp_path / "train.jsonl").unlink()
     assert "none to train on" in refusal(read_all, "auto", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda names: [{"question": f"What is {name}?", "image": name} for name in names],
+        lambda names: {"images": [{"file_name": name} for name in names], "categories": []},
+    ],
+)
+def test_annotations_of_another_task_are_no_lists(tmp_path, written, capsys):
+    write_captions(tmp_path)
+    for split, own in {"train": NAMES[:6], "val": NAMES[6:9]}.items():
+        write_json(tmp_path / f"vqa/{split}.json", written(own))
+    assert len(read_all("auto", tmp_path).images) == 14
+    said = capsys.readouterr().err
+    assert "not taken for splits: vqa/train.json, vqa/val.json, records of 9 of the 14 imag" in said
+    assert "splits drawn by seed" in said
+    for split in ("train", "val"):  # as the line says
+        (tmp_path / f"vqa/{split}.json").rename(tmp_path / f"{split}.json")
+    assert len(splits_of(read_all("auto", tmp_path))["train"]) == 6
