@@ -7,7 +7,6 @@ folder of the corpus, and makes the source of all.
 
 import hashlib
 import os
-import re
 import shlex
 import shutil
 from collections import Counter, defaultdict
@@ -23,6 +22,7 @@ import pandas as pd
 from pipeline.corpus.dataset.annotations import numbered
 from pipeline.corpus.dataset.folder import Folder, list_folder
 from pipeline.corpus.dataset.locate import is_among, locate_images
+from pipeline.corpus.dataset.missing_shards import missing_shards
 from pipeline.corpus.dataset.recognise import Found
 from pipeline.corpus.dataset.source import Options, Source, find_in_raw, list_raw
 from pipeline.corpus.dataset.splits import (
@@ -39,8 +39,6 @@ from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 
 FOLDER = "images"  # in the folder of the corpus
 CHUNK = 1 << 20  # bytes copied at a time
-# a shard that says how many there are
-_ONE_OF = re.compile(r"(?P<name>.*)-(?P<number>\d{5})-of-(?P<all>\d{5})(?:[-.].*)?")
 # The most that an image of a size in pixels can need: four channels of 16 bits, and its metadata.
 BYTES_PER_PIXEL = 8
 METADATA = 1 << 20
@@ -322,7 +320,12 @@ def read_shards(
     gathered.bring_files(raw, options)
     if kinds:
         gathered.remarks.append(f"left out, members of other kinds: {kinds}")
-    missing = _missing_shards(shard.name for shard in shards)
+    missing = missing_shards(
+        list_raw(raw, options),
+        names=[shard.name for shard in shards],
+        ending=shards[0].path.suffix,
+        are_chosen=options.corpus.annotations is not None,
+    )
     copies = in_one_split(folder.copies(), gathered.images)
     groups, equal = joined_groups({image: image for image in gathered.images}, copies)
     splits, drawn = settled_splits(gathered.images, options, groups)
@@ -487,27 +490,6 @@ def check_one_configuration(raw: Path, names: Sequence[str]) -> None:
             f"dataset: {listing(several)}",
             f"choose one with corpus.annotations in params.yaml, such as {several[0]}",
         )
-
-
-def _missing_shards(names: Iterable[str]) -> tuple[str, ...]:
-    """A remark on shards that the names of others count, `train-00000-of-00003`, and that are not
-    there; none where all are.
-
-    Args:
-        names: of the shards, without their ending.
-    """
-    counted_in: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for match in filter(None, map(_ONE_OF.fullmatch, names)):
-        counted_in[match["name"], match["all"]].add(int(match["number"]))
-    missing = [
-        f"{name}-{number:0{len(total)}}-of-{total}"
-        for (name, total), there in counted_in.items()
-        for number in range(int(total))
-        if number not in there
-    ]
-    return (
-        (f"not there: {counted(len(missing), 'shard')}: {listing(missing, 3)}",) if missing else ()
-    )
 
 
 def _without_links_to_others(shards: Sequence[Shard]) -> list[Shard]:

@@ -122,14 +122,14 @@ def with_split_lists(
         lists = named_split_lists(path, splits)
     elif len(set(splits.values())) < 2:
         known = Known(splits)
-        lists, foreign = _found_in(folder, files, known, splits)
+        lists, of_others = _found_in(folder, files, known, splits)
         listed_in = lists or SplitLists((), {})
         read = {*(folder.root / file for file in files), *listed_in.files}
         flags, of_flags = _flags_in(read, known)
-        read |= {path for own in foreign for path in own.files}
+        read |= {path for own in of_others for path in own.files}
         unread = (
             *of_flags,
-            *_of_other_tasks(folder, foreign, splits),
+            *_of_other_tasks(folder, of_others, splits),
             *_other_lists(folder, splits, known, lists),
             *unread_splits(folder, known, listed_in.images, read),
         )

@@ -51,6 +51,30 @@ def refusal(raw, **changed):
     return caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("others", "missing"),
+    [
+        ({"train-000004.tar": None}, "2 shards: train-000002, train-000003"),
+        ({"sizes.json": {"train-000000.tar": 2, "val-000001.tar": 2}}, "1 shard: val-000001"),
+        ({"_info.json": {"files": ["https://x.org/a/dev-0.tar"]}}, "1 shard: dev-0"),
+        ({"val-000007_stats.json": {"count": 9}}, "1 shard: val-000007"),
+        ({"2019.tar": None, "2021.tar": None}, ""),
+    ],
+)
+def test_shards_that_are_not_there_are_named(raw, others, missing, capsys):
+    for number, (name, value) in enumerate(others.items()):
+        if value is None:
+            image = image_bytes(20 + number)
+            name = name if name.startswith("train") else f"train/{name}"
+            write_tar(raw / name, [("1.jpg", image), ("1.txt", b"A cow.")])
+        else:
+            (raw / name).write_text(json.dumps(value))
+    read_all("webdataset", raw)
+    said = capsys.readouterr().err
+    line = f"not there: {missing}; those that are there are read"
+    assert line in said if missing else "not there" not in said
+
+
 def test_the_same_samples_as_webdataset_reads(raw, capsys):
     corpus = read_all("webdataset", raw)
     assert corpus.images["split"].tolist() == ["train", "train", "train", "val", "test"]
