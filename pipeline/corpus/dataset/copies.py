@@ -4,7 +4,7 @@ A folder that holds a file for every name may hold the thumbnails of photographs
 folders. Nothing in the names says so, so the user is asked.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -130,10 +130,10 @@ def several_files(
         several: by their names in the annotations paths inside the first.
 
     Returns:
-        The error; its hint has the folders that hold a file of every name, which corpus.images can
-        name.
+        The error; its hint has the folders that hold one file of every name, which corpus.images
+        can name.
     """
-    whole = set.intersection(*(_folders_above(own) for own in several.values()))
+    whole = set.intersection(*(_folders_of_one(own) for own in several.values()))
     above = folder.root.relative_to(raw).as_posix()
     places = sorted(
         place if above == "." else f"{above}/{place}"
@@ -158,6 +158,7 @@ def _said(folder: Folder, several: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def _folders_above(paths: Sequence[str]) -> set[str]:
-    """The folders that some files lie in, and those above them, but for the root."""
-    return {path[:end] for path in paths for end, sign in enumerate(path) if sign == "/"}
+def _folders_of_one(paths: Sequence[str]) -> set[str]:
+    """The folders that one of some files lies in, or below, but for the root."""
+    folders = Counter(path[:end] for path in paths for end, sign in enumerate(path) if sign == "/")
+    return {place for place, number in folders.items() if number == 1}

@@ -1,4 +1,4 @@
-"""Shards that are not there: others count them, or number them, or a file beside them names them."""
+"""Shards that are not there: others count or number them, or a file beside them names them."""
 
 import re
 from collections import defaultdict

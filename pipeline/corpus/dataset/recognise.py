@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from pipeline.corpus.dataset.folder import Folder, depth, stem_of, without_ending
 from pipeline.corpus.dataset.locate import has_its_name, is_among
+from pipeline.corpus.dataset.same_lines import with_the_same_lines
 from pipeline.corpus.dataset.source import Options, find_in_raw
 from pipeline.corpus.dataset.splits import split_in_path, without_split
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -105,6 +106,7 @@ def annotation_files(
     recognise: Recogniser,
     expected: str,
     published: Sequence[str] = (),
+    joins_parts: bool = False,
 ) -> Found:
     """The files that a reader reads: those that corpus.annotations names, or the best it knows.
 
@@ -114,6 +116,8 @@ def annotation_files(
         recognise: the reader's.
         expected: what the reader can read, for messages.
         published: globs, in lower case, of the names that the dataset's authors gave their files.
+        joins_parts: whether the reader reads all files of a folder that is named, whose images
+            differ, and checks this for all images.
 
     Returns:
         One find. A file that is named is taken whatever is in it, and where there is nothing better
@@ -150,13 +154,47 @@ def annotation_files(
     ranks = [quality(find, stems) for find in finds]
     best = [find for find, rank in zip(finds, ranks, strict=True) if rank == max(ranks)]
     if len(best) > 1:
+        best.sort(key=lambda find: -len(find.files))  # files of splits before one for all
+        same = with_the_same_lines(folder, [find.files for find in best])
+        if same:
+            files = listing((file for own in same for file in own), 3)
+            say(f"not read: {files}, whose lines are those of {best[0]}")
+            best = best[:1]
+    are_parts = len(best) > 1 and joins_parts and _have_other_images(best)
+    if are_parts and name is not None:
+        return _together(best)
+    if len(best) > 1:
+        place_of_all = _shared_folder(best) if are_parts else ""
+        all_of_it = f", or {place_of_all} to read all" if place_of_all else ""
         raise WorkbenchError(
             f"{raw}: several annotation files: {listing(best)}",
-            f"choose one with corpus.annotations in params.yaml, such as {best[0].files[0]}",
+            f"choose one with corpus.annotations in params.yaml, such as {best[0].files[0]}"
+            f"{all_of_it}",
         )
     if best[0].needs_images:  # of arrays and captions their reader says which lacks the other
         check_files_left(folder, best[0].files)
     return best[0]
+
+
+def _have_other_images(finds: Sequence[Found]) -> bool:
+    """Whether finds have images that are known, and no two of them have one in common."""
+    images = [set(find.names) for find in finds]
+    return all(images) and sum(map(len, images)) == len(set().union(*images))
+
+
+def _together(finds: Sequence[Found]) -> Found:
+    """Finds whose files are parts of one dataset, as one."""
+    return replace(
+        finds[0],
+        files=tuple(file for find in finds for file in find.files),
+        names=tuple(name for find in finds for name in find.names),
+    )
+
+
+def _shared_folder(finds: Sequence[Found]) -> str:
+    """The folder that all files of some finds lie in; "" where that is the user's own."""
+    places = {file.rpartition("/")[0] for find in finds for file in find.files}
+    return next(iter(places)) if len(places) == 1 else ""
 
 
 def not_of_others(folder: Folder, chosen: str | None, finds: Sequence[Found]) -> list[Found]:

@@ -64,6 +64,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     folder = list_raw(raw, options)
     options = replace(options, folder=folder)
     candidates = ranked_candidates(folder)
+    known = {file for one in candidates for file in (*one.found.files, *one.found.others)}
     named = options.corpus.annotations
     if named is None:
         kept = not_of_others(folder, options.corpus.images, [own.found for own in candidates])
@@ -77,15 +78,16 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     others = candidates[1:]
     _check_one_form(raw, chosen, others)
     rivals = [one for one in others if _are_rivals(one, chosen, folder)]
-    if rivals:
+    if rivals and not _say_the_same([chosen, *rivals], folder, out, options):
         raise WorkbenchError(
             f"{raw}: could be of several kinds: {listing([chosen, *rivals])}",
             f"set dataset in params.yaml to {chosen.reader} or {rivals[0].reader}",
         )
     source: Source = READERS.load(chosen.reader)(raw, out, options)
+    chosen, others = _as_read(source, chosen, others)
     passed_over = f"; passed over: {listing(others, 5)}" if others else ""
     remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
-    unread = _unread(folder, {file for one in (chosen, *others) for file in one.found.files})
+    unread = _unread(folder, known)
     return replace(source, remarks=(remark, *unread, *source.remarks))
 
 
@@ -118,6 +120,41 @@ def _are_rivals(one: Candidate, other: Candidate, folder: Folder) -> bool:
     files = [set(own.found.files) for own in (one, other)]
     is_part = files[0] < files[1] or files[1] < files[0]
     return ranks[0] == ranks[1] or (is_part and ranks[0][:2] == ranks[1][:2] == (True, 2))
+
+
+def _say_the_same(
+    candidates: Sequence[Candidate], folder: Folder, out: Path, options: Options
+) -> bool:
+    """Whether readers of different files read the same captions and splits of the same images, as
+    of a table that was saved as JSON, too. Images inside shards are not written for this."""
+    files = [file for one in candidates for file in one.found.files]
+    if len(set(files)) < len(files) or not all(one.found.names for one in candidates):
+        return False
+    try:
+        sources = [READERS.load(one.reader)(folder.root, out, options) for one in candidates]
+    except WorkbenchError:
+        return False  # the user chooses, and is then told what is wrong with it
+    return all(_content(own) == _content(sources[0]) for own in sources[1:])
+
+
+def _content(source: Source) -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
+    """The splits of the images of a source, and their captions."""
+    splits = zip(source.images["image_id"], source.images["split"], strict=True)
+    captions = zip(source.captions["image_id"], source.captions["text"], strict=True)
+    return {*splits}, {*captions}
+
+
+def _as_read(
+    source: Source, chosen: Candidate, others: Sequence[Candidate]
+) -> tuple[Candidate, list[Candidate]]:
+    """The candidate whose files its reader read, and those that it passed over: of several the
+    reader chooses, or reads a part of one."""
+    own = [one for one in (chosen, *others) if one.reader == chosen.reader]
+    files = tuple(file for one in own for file in one.found.files if file in set(source.files))
+    if not files:
+        return chosen, [*others]
+    left = [one for one in (chosen, *others) if not set(one.found.files) <= set(files)]
+    return chosen._replace(found=replace(chosen.found, files=files)), left
 
 
 def _check_one_form(raw: Path, chosen: Candidate, others: Sequence[Candidate]) -> None:

@@ -126,6 +126,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         recognise=partial(recognise, columns=columns),
         expected="a table with columns of images and captions, such as captions.txt",
         published=PUBLISHED,
+        joins_parts=True,
     )
     tables: dict[str, pd.DataFrame] = {}
     of_folders: dict[str, None] = {}

@@ -280,6 +280,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         recognise=partial(recognise, config=options.corpus),
         expected=EXPECTED,
         published=PUBLISHED,
+        joins_parts=True,
     )
     rows: list[_Row] = []
     unread: list[str] = []
