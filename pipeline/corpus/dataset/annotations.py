@@ -7,7 +7,7 @@ captions, and ends with `described_source`, which finds the images and settles t
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from pipeline.corpus.dataset.splits import (
     split_in_path,
     without_split,
 )
+from pipeline.corpus.tables import SPLITS
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_text
 
@@ -212,7 +213,9 @@ def described_source(
         own |= {located.path(name): group for name, group in groups.items() if name in splits}
     copies = [] if located.vectors else equal_photographs(located.root, list(named))
     together, equal = joined_groups(own, in_one_split(copies, named))
-    unusable = _unusable(located, named, captions)
+    missing = _without_files(located, named)
+    _check_whole_splits(folder, files, named, missing)
+    unusable = _unusable(located, named, captions, missing)
     settled, drawn = settled_splits(named, options, together, unusable)
     images = pd.DataFrame(
         {
@@ -241,15 +244,47 @@ def described_source(
     )
 
 
-def _unusable(located: Located, named: Collection[str], captions: pd.DataFrame) -> frozenset[str]:
+def _without_files(located: Located, named: Collection[str]) -> set[str]:
+    """The images that are not there; none where features stand for them."""
+    root = f"{located.root}{os.sep}"
+    if located.vectors:
+        return set()
+    return {image for image in named if not os.path.exists(root + image)}
+
+
+def _check_whole_splits(
+    folder: Folder, files: Sequence[str], named: Mapping[str, str | None], missing: Set[str]
+) -> None:
+    """Raise WorkbenchError where no image of a split is there, but some of others are: of a large
+    dataset often one split is downloaded."""
+    there = {named[image] for image in named if image not in missing}
+    absent = [split for split in SPLITS if split in {*named.values()} - there]
+    if not absent or not there:
+        return
+    number = sum(split in absent for split in named.values())
+    own = [file for file in files if split_in_path(file) in absent]
+    others = [file for file in files if file not in own]
+    way_out = "put them there"
+    if own and len(others) == 1:
+        way_out += f", or set corpus.annotations: {others[0]} in params.yaml, to draw splits of it"
+    elif own and "train" not in absent:
+        way_out += f", or move {listing(own)} away"
+    example = next(image for image in named if named[image] in absent)
+    raise WorkbenchError(
+        f"{folder.root}: none of the {counted(number, 'image')} of split {' and '.join(absent)} is "
+        f"there, such as {example}",
+        way_out,
+    )
+
+
+def _unusable(
+    located: Located, named: Collection[str], captions: pd.DataFrame, missing: Set[str]
+) -> frozenset[str]:
     """The images that the check of all leaves out or refuses: those without a file, or without a
     caption. No split is drawn from them."""
     have_words = ~captions["text"].str.strip().isin({"", *NOTHING})
     moved = {located.path(name) for name in captions["image_id"][have_words]}
-    root = f"{located.root}{os.sep}"
-    without = {image for image in named if image not in moved}
-    if not located.vectors:
-        without |= {image for image in named if not os.path.exists(root + image)}
+    without = {image for image in named if image not in moved} | missing
     return frozenset(without) if len(without) < len(named) else frozenset()
 
 

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from commands import refusal
@@ -71,6 +72,16 @@ def test_one_file_alone_is_split_by_seed(raw):
     assert {image.split("/")[0] for image in corpus.images["image_id"]} == {"val2017"}
 
 
+def test_a_split_without_its_images_is_named(raw):
+    """As where val2017.zip alone is downloaded."""
+    shutil.rmtree(raw / "train2017")
+    said = refusal(read_all, "auto", raw, skip_bad_images=True)
+    assert "none of the 2 images of split train is there, such as 000000000009.jpg" in said
+    named = "annotations/captions_val2017.json"
+    assert f"or set corpus.annotations: {named} in params.yaml, to draw splits of it" in said
+    assert len(read_all("auto", raw, annotations=named).images) == len(VAL)
+
+
 def test_files_may_lie_in_raw_be_named_and_have_their_images_elsewhere(raw):
     (raw / "annotations").rename(raw / "texts")
     whole = read_all("coco_captions", raw)
@@ -89,7 +100,7 @@ def test_of_two_years_that_whose_images_are_there_or_neither(raw):
     """Both of them, complete, are one too many."""
     write(raw, "val2014", content({42: ["A shoe."]}))
     assert len(read_all("coco_captions", raw).images) == 4
-    for name, value in (("train2014", content(TRAIN)), ("val2014", content(VAL, first=100))):
+    for name, value in (("train2014", content(TRAIN, 7)), ("val2014", content(VAL, 107))):
         write(raw, name, value)
         save_images(raw / name, *(image["file_name"] for image in value["images"]))
     said = refusal(read_all, "coco_captions", raw)
