@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pipeline.corpus.dataset.folder import Folder
+from pipeline.corpus.dataset.splits import split_in_path
 
 MOST_BYTES = 1 << 30  # of all files that are compared
 
@@ -17,8 +18,11 @@ def with_the_same_lines(
         groups: files that are read together, the group that is read first.
 
     Returns:
-        The other groups; empty where one of them has other lines.
+        The other groups; empty where one of them has other lines, or says splits: folds divide the
+        same lines in different ways.
     """
+    if any(len(files) > 1 or split_in_path(files[0]) for files in groups[1:]):
+        return ()
     paths = [folder.root / file for files in groups for file in files]
     if not all(path.is_file() for path in paths):
         return ()

@@ -30,8 +30,8 @@ from pipeline.runtime.text import Problems, is_text, read_json, read_text
 _PHRASE = re.compile(r"\[/EN#\d+(?:/\w+)+ ([^\[\]]+)\]")
 # Folders of texts about images that are no captions.
 _NO_CAPTIONS = re.compile(
-    r"(?:^|[_\W])(?:tags?|attributes?|prompts?|labels?|keywords?|class(?:es)?|questions?|ocr|boxes"
-    r"|negatives?|meta(?:data)?)(?:$|[_\W])",
+    r"(?:^|[_\W])(?:tags?|attributes?|prompts?|labels?|keywords?|class(?:es)?|questions?|titles?|ocr"
+    r"|boxes|negatives?|meta(?:data)?)(?:$|[_\W])",
     re.IGNORECASE,
 )
 # What is said of places that are no folders with a name.

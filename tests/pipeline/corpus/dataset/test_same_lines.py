@@ -61,3 +61,12 @@ def test_a_folder_that_is_named_is_read_whole(tmp_path, ending):
     (tmp_path / f"notes/crochet.{ending}").write_text(copy)
     said = refusal(read_all, "auto", tmp_path, annotations="notes")
     assert "several annotation files" in said
+
+
+def test_folds_of_the_same_lines_are_asked_for(tmp_path):
+    save_images(tmp_path / "images", *NAMES)
+    for fold, test in enumerate((NAMES[:2], NAMES[2:4])):
+        train = [name for name in NAMES if name not in test]
+        for split, own in (("train", train), ("test", test)):
+            (tmp_path / f"fold{fold}_{split}.csv").write_text(table(own))
+    assert "several annotation files" in refusal(read_all, "auto", tmp_path)

@@ -82,7 +82,7 @@ def test_own_tokens_are_cut_where_the_file_has_none(raw):
 
 
 def test_one_file_must_be_the_only_candidate(raw):
-    write(raw, records() | {"dataset": "coco"}, "dataset_coco.json")
+    write(raw, records()[::-1], "dataset_coco.json")
     with pytest.raises(WorkbenchError, match=r"several .*: dataset_coco\.json, dataset_flickr8k"):
         read_all("karpathy_json", raw)
     assert len(read_all("karpathy_json", raw, annotations="dataset_coco.json").images) == 4
