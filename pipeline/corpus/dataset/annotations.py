@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from pipeline.corpus.dataset.cells import NOTHING
 from pipeline.corpus.dataset.folder import Folder, joined
 from pipeline.corpus.dataset.locate import Located, locate_images
+from pipeline.corpus.dataset.rejected import rejected_folders
 from pipeline.corpus.dataset.source import Options, Source, features_from
 from pipeline.corpus.dataset.split_lists import (
     said_otherwise_by_folders,
@@ -236,7 +237,10 @@ def described_source(
         root=located.root,
         images=images,
         captions=captions,
-        remarks=(*remarks, *lists, *located.remarks, *without, *equal, *drawn),
+        remarks=(
+            *(*remarks, *lists, *located.remarks, *without),
+            *(*rejected_folders(settled), *equal, *drawn),
+        ),
         has_files=not located.vectors,
         settings=features_from(folder.root / located.vectors[0]) if located.vectors else (),
         folder=folder,

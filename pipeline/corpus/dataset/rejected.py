@@ -1,4 +1,5 @@
-"""Rows that a column or field marks as rejected, deleted or false: they are read, which is said."""
+"""Rows that a column or field marks as rejected, deleted or false, and images in folders that are
+called so: they are read, which is said."""
 
 import csv
 import io
@@ -14,7 +15,7 @@ from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.recognise import head
 from pipeline.corpus.dataset.splits import are_flags, is_flagged
 from pipeline.corpus.dataset.table_form import SEPARATORS
-from pipeline.runtime.errors import counted
+from pipeline.runtime.errors import counted, listing
 from pipeline.runtime.text import read_text
 
 _TABLES = (".csv", ".tsv", ".txt")
@@ -26,10 +27,36 @@ _FOR = re.compile(
     r"(?:is_|was_)?(?:match(?:ed|es)?|accept(?:ed)?|approved?|valid|correct|verified|good)"
 )
 _DECISIONS = re.compile(r"\w*(?:answer|status|decision|verdict|review)")
+# Folders of what was put aside.
+_ASIDE = re.compile(
+    r"[_.~]*(?:reject(?:s|ed)?|trash(?:ed)?|discard(?:s|ed)?|deleted?|removed|excluded?|unwanted|bad"
+    r"|duplicates?|old(?:er)?|backups?|bak|papierkorb|aussortiert|recycle[ _.-]?bin)",
+    re.IGNORECASE,
+)
 _NO = frozenset(
     {"reject", "rejected", "delete", "deleted", "decline", "declined", "discard", "discarded"}
     | {"exclude", "excluded", "cancelled", "canceled", "ignore", "ignored", "invalid"}
 )
+
+
+def rejected_folders(images: Collection[str]) -> tuple[str, ...]:
+    """A line about images in folders that are called as if they were put aside.
+
+    Args:
+        images: paths of all images that are read.
+
+    Returns:
+        The line; none without such images, or without others.
+    """
+    aside = Counter(
+        part for image in images for part in image.split("/")[:-1] if _ASIDE.fullmatch(part)
+    )
+    number = sum(any(part in aside for part in image.split("/")[:-1]) for image in images)
+    if number in (0, len(images)):
+        return ()
+    return (
+        f"{counted(number, 'image')} in folders called {listing(aside, 3)}: read as all others",
+    )
 
 
 def rejected_rows(folder: Folder, files: Sequence[str], names: Collection[str]) -> tuple[str, ...]:

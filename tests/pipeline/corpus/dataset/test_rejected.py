@@ -5,6 +5,8 @@ import json
 import pytest
 from reader_cases import read_all, save_images
 
+from pipeline.corpus.dataset.rejected import rejected_folders
+
 NAMES = [f"a{number}.jpg" for number in range(12)]
 MARKED = {
     "is_rejected": (True, False, "true"),
@@ -56,3 +58,15 @@ def test_other_values_mark_nothing(tmp_path, name, cells, capsys):
     (raw / "x.csv").write_text(f"image,caption,{name}\n{rows}")
     read_all("auto", raw)
     assert "marked" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("called", ["rejected", "_trash", "Discarded", "sub/old"])
+def test_images_in_folders_of_what_was_put_aside_are_named(tmp_path, called, capsys):
+    names = [f"good/{n}.jpg" for n in range(4)] + [f"{called}/{n}.jpg" for n in range(4, 6)]
+    save_images(tmp_path, *names)
+    for name in names:
+        (tmp_path / name).with_suffix(".txt").write_text(f"A dog {name}.")
+    assert len(read_all("auto", tmp_path).images) == 6
+    line = f"2 images in folders called {called.rpartition('/')[2]}: read as all others"
+    assert line in capsys.readouterr().err
+    assert rejected_folders(names[4:]) == ()
