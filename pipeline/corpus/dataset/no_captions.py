@@ -20,6 +20,9 @@ _LICENCE = re.compile(
     r"|^(?:copyright|photo by)\b|^©",
     re.IGNORECASE,
 )
+_COMMAND = re.compile(
+    r"(?:sudo |nohup )?(?:wget|curl|aria2c|gsutil|aws|rsync|scp|yt-dlp)\s", re.IGNORECASE
+)
 # `a dog` describes, `golden retriever` names
 _ARTICLE = re.compile(r"(?:an?|the)\s", re.IGNORECASE)
 FEW = 4  # images to each different text, of labels
@@ -41,6 +44,7 @@ def what_instead(texts: Collection[str]) -> str:
     kinds = {
         "paths or addresses": _is_path,
         "licences": _is_licence,
+        "commands": _is_command,
         "single words or codes": _is_code,
     }
     for name, is_one in kinds.items():
@@ -87,6 +91,11 @@ def _may_be_label(text: str) -> bool:
 def _is_licence(text: str) -> bool:
     """Whether a text is a licence: captions of the press end with one, and are longer."""
     return len(text.split()) <= LICENCE_WORDS and _LICENCE.search(text) is not None
+
+
+def _is_command(text: str) -> bool:
+    """Whether a text is a command that downloads a file."""
+    return _COMMAND.match(text) is not None
 
 
 def _is_code(text: str) -> bool:

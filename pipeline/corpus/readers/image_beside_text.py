@@ -34,6 +34,10 @@ _NO_CAPTIONS = re.compile(
     r"|boxes|negatives?|meta(?:data)?)(?:$|[_\W])",
     re.IGNORECASE,
 )
+# Folders of texts that others stand for.
+_EARLIER = re.compile(
+    r"(?:^|[_\W])(?:old(?:er)?|backups?|bak|outdated|deprecated|unused)(?:$|[_\W\d])", re.IGNORECASE
+)
 # What is said of places that are no folders with a name.
 _PLACES = {BESIDE: "the folders of the images", "": "the folder itself"}
 _CAPTIONS = re.compile(r"caption|description|sentence", re.IGNORECASE)
@@ -208,8 +212,8 @@ def _read_and_left(
 
 
 def _meant_pairs(folder: Folder, images_in: str, texts_in: str) -> tuple[Pairs, Pairs]:
-    """The texts and the records of images, without the texts of folders that hold no captions by
-    their names, or tags, where images have another text elsewhere."""
+    """The texts and the records of images, without the texts of folders that hold no captions, or
+    earlier ones, by their names, or tags, where images have another text elsewhere."""
     but: list[str] = []
     while True:
         texts, records = pairs_of(folder, images_in, texts_in, but)
@@ -242,11 +246,13 @@ def _not_meant(
 
 def _is_called_otherwise(place: str, text: str) -> bool:
     """Whether the name of a folder, or of one inside it that has a text, says that its texts are no
-    captions."""
+    captions, or earlier ones."""
     if place in _PLACES:
         return False
     above = place.rpartition("/")[0]
     name = text.removeprefix(above).rpartition("/")[0]
+    if _EARLIER.search(name) is not None:
+        return True
     return _NO_CAPTIONS.search(name) is not None and _CAPTIONS.search(name) is None
 
 
@@ -382,7 +388,7 @@ def _remarks(raw: Path, pairs: Pairs, left: Pairs) -> list[str]:
     kinds = [
         (pairs.noun, "without an image of its name", _without_lists(raw, pairs, pairs.texts_alone)),
         (pairs.noun, "of images that have another", [*pairs.second_texts]),
-        (pairs.noun, "in folders that hold no captions, or hold tags", pairs.passed),
+        (pairs.noun, "in folders of tags, of other texts or of earlier ones", pairs.passed),
         (left.noun, f"beside images, for {pairs.noun}s are read", [*left.images]),
     ]
     if left.noun == "text":

@@ -386,7 +386,9 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
             "keep one of them in the file, or call them train, val and test",
         )
     if not found:
-        read_annotations(path, Any, hint)  # what is no JSON at all is named with its line
+        are_lines = "" in lists and head(folder, file).lstrip().startswith("{")
+        load = read_json_lines if are_lines else read_annotations
+        load(path, Any, hint)  # what is no JSON at all is named with its line
         shown = listing(f"{key or 'its records'} with {listing(own)}" for key, own in lists.items())
         raise WorkbenchError(
             f"{path}: no records with an image and a caption; it has {shown or 'no records'}",

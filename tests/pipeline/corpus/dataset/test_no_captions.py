@@ -19,6 +19,7 @@ ENTRIES = {
     "codes": lambda name: f"25G4{name[:3]}",
     "words": lambda name: ("cat", "dog", "bird")[int(name[:3]) % 3],
     "labels": lambda name: ("tabby cat", "golden retriever", "snow goose")[int(name[:3]) % 3],
+    "commands": lambda name: f"wget -r ftp://x.org/{name}.tar.gz -P /path/to",
     "licences": lambda name: f"CC BY-SA 3.0, photo by user{name[:3]}",
 }
 

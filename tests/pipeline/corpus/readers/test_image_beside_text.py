@@ -145,7 +145,7 @@ def test_two_folders_of_texts_are_not_chosen_from(photographs):
     assert texts_of(read_all("auto", photographs))["IMG_1.jpg"] == ["IMG_1 in blip_captions."]
 
 
-@pytest.mark.parametrize("other", ["", "attributes/", "Prompts/", "a/wd14_tags/"])
+@pytest.mark.parametrize("other", ["", "Prompts/", "a/wd14_tags/", "captions_old/"])
 def test_folders_of_captions_come_before_tags_and_prompts(photographs, other, capsys):
     for name in NAMES:
         stem = name.rpartition(".")[0]
@@ -154,7 +154,7 @@ def test_folders_of_captions_come_before_tags_and_prompts(photographs, other, ca
     expected = {name: [f"{name}."] for name in NAMES}
     assert texts_of(read_all("auto", photographs)) == expected
     said = capsys.readouterr().err
-    assert "left out: 4 texts in folders that hold no captions, or hold tags: " in said
+    assert "left out: 4 texts in folders of tags, of other texts or of earlier ones: " in said
 
 
 @pytest.mark.parametrize("ending", ["txt", "json"])

@@ -453,3 +453,10 @@ def test_numbered_captions_that_say_nothing_are_none(tmp_path):
     captions = read_all("auto", folder).captions
     assert captions["text"].tolist().count("A dog.") == 4
     assert len(captions) == 5
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl"])
+def test_records_on_lines_without_captions_are_no_broken_json(raw, name):
+    (raw / name).write_text('{"id": "a"}\n{"id": "b"}\n')
+    said = refusal(read_all, "records_json", raw, annotations=name)
+    assert "no records with an image and a caption; it has its records with id" in said
