@@ -252,7 +252,8 @@ def test_split_lists_that_are_missing_overlap_or_name_the_unknown(raw):
     with pytest.raises(WorkbenchError, match=r"images in more than one list \(1\): b\.jpg"):
         read_all("captions_csv", raw, split_files="lists")
     (lists / "val.txt").write_text("z.jpg")
-    assert "z.jpg (no such file)" in refusal(read_all, "captions_csv", raw, split_files="lists")
+    said = refusal(read_all, "captions_csv", raw, split_files="lists")
+    assert "none of the 1 image of split val is there, such as z.jpg" in said
     (lists / "valid.txt").write_text("c.jpg")
     with pytest.raises(WorkbenchError, match=r"one list of val images.*found val\.txt, valid\.txt"):
         read_all("captions_csv", raw, split_files="lists")
