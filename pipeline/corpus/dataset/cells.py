@@ -41,6 +41,10 @@ NUMBER = "sentid"
 NOTHING = frozenset(
     {"nan", "NaN", "NAN", "None", "NULL", "null", "NA", "<NA>", "#N/A", "N/A", "NaT", "\\N"}
     | {"undefined", "TODO", "TBD"}
+    # what cameras write into every photograph
+    | {"OLYMPUS DIGITAL CAMERA", "SONY DSC", "KONICA MINOLTA DIGITAL CAMERA", "Minolta DSC"}
+    | {"SAMSUNG DIGITAL CAMERA", "SAMSUNG CAMERA PICTURES", "MINOLTA DIGITAL CAMERA"}
+    | {"DIGITAL CAMERA", "KODAK Digital Still Camera", "CASIO DIGITAL CAMERA", "DCIM"}
 )
 # What stands between several captions in one cell.
 BETWEEN = ("<sep>", "||", "|", "\n")
@@ -188,6 +192,21 @@ def answers_of(cell: object) -> list[str]:
             said = (turn[what] for turn in turns if turn[who] == answerer)
             return [text for text in said if isinstance(text, str)]
     return []
+
+
+def question_of(cell: object) -> str:
+    """What a conversation says before its first answer; "" for anything else.
+
+    Args:
+        cell: of a field, a list of turns.
+    """
+    turns = cell if isinstance(cell, list) else []
+    for (who, what), answerer in _TURNS.items():
+        if all(isinstance(turn, Mapping) and {who, what} <= turn.keys() for turn in turns):
+            said_by = [turn[who] for turn in turns]
+            first = said_by.index(answerer) if answerer in said_by else len(turns)
+            return " ".join(str(turn[what]) for turn in turns[:first])
+    return ""
 
 
 def lines_of(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.corpus.dataset.annotations import one_split_each
+from pipeline.corpus.dataset.asked import BESIDE, Chosen, chosen_fields
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     CONVERSATIONS,
@@ -21,7 +22,7 @@ from pipeline.corpus.dataset.cells import (
     plain_name,
     texts_of,
 )
-from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, composed
+from pipeline.corpus.dataset.no_captions import is_name_of_file, is_own_name
 from pipeline.corpus.dataset.splits import (
     check_other_splits,
     flags_of_splits,
@@ -35,7 +36,6 @@ from pipeline.corpus.dataset.splits import (
 from pipeline.runtime.errors import listing
 
 CAPTION_FIELDS = (*CAPTION_COLUMNS, *CONVERSATIONS)
-COMPARED = 20  # letters and digits of two names: systems cut long ones
 
 
 class Splits(NamedTuple):
@@ -52,7 +52,8 @@ class Records:
     """The records of images.
 
     caption_field: the name of the captions that somebody has chosen; None for the usual ones.
-    names: of all fields, and whether each may be read. cells: by image, the fields that may.
+    names: of all fields, and whether each may be read, or says what the captions are. cells: by
+    image, the fields that may.
     """
 
     caption_field: str | None = None
@@ -72,19 +73,23 @@ class Records:
                 self.names[name] = self._may_be_read(name)
         self.cells[image] = {name: cell for name, cell in record.items() if self.names[name]}
 
-    def caption_fields(self) -> Sequence[str]:
-        """The field of the captions, or the numbered ones: the best name that has texts, most of
-        them no names of files. Empty where there is none."""
+    def caption_fields(self) -> Chosen:
+        """The field of the captions, or the numbered ones: of the names that have texts, most of
+        them no names of files, the best one that does not ask. Empty where there is none; with a
+        doubt where it may have none."""
+        finds = []
         for fields in caption_columns(tuple(self.names), self._wanted):
             said = [
                 (text, image)
                 for image, cells in self.cells.items()
                 for text in _texts(cells, fields)
             ]
-            names = [text for text, image in said if _is_name_of_file(text, image)]
+            names = [text for text, image in said if is_name_of_file(text, image)]
             if len(names) * 2 < len(said) or (said and self.caption_field is not None):
-                return fields
-        return []
+                finds.append(fields)
+        if not finds or self.caption_field is not None:
+            return Chosen(finds[0] if finds else [])
+        return chosen_fields(finds, [*self.cells.values()])
 
     def captions(self, image: str, fields: Sequence[str]) -> list[str]:
         """The captions of an image.
@@ -145,7 +150,8 @@ class Records:
     def _may_be_read(self, name: str) -> bool:
         """Whether a field may have captions or say a split."""
         is_split = name in SPLIT_COLUMNS or split_of_flag(plain_name(name)) is not None
-        return is_split or bool(caption_columns((name,), self._wanted))
+        is_beside = plain_name(name) in BESIDE and self.caption_field is None
+        return is_split or is_beside or bool(caption_columns((name,), self._wanted))
 
     def _words(self, name: str) -> list[str]:
         """What all records have in a field, as text."""
@@ -170,43 +176,6 @@ class Records:
         """The splits whose flags an image has."""
         cells = self.cells[image]
         return [split for name, split in flags.items() if is_flagged(_word(cells.get(name)))]
-
-
-def is_own_name(text: str, image: str) -> bool:
-    """Whether a text is the name of an image's file.
-
-    Args:
-        text: of its record, such as `What? 0.HEIC`.
-        image: its path, such as `2019/What_ 0.jpg`.
-
-    Returns:
-        Whether both have the same letters and digits up to their endings or up to COMPARED, as far
-        as the text is a name: it ends as those of images do, or is one word with a digit.
-    """
-    file = _letters(_without_ending(image.rpartition("/")[2]))
-    if _ends_as_image(text):
-        name = _letters(_without_ending(text))
-        return name == file or (file[COMPARED:] != "" and name[:COMPARED] == file[:COMPARED])
-    is_word = len(text.split()) == 1 and any(map(str.isdigit, text))
-    return is_word and file in (_letters(text), _letters(_without_ending(text)))
-
-
-def _is_name_of_file(text: str, image: str) -> bool:
-    """Whether a text is the name of an image's file, or of any other one."""
-    return _ends_as_image(text) or is_own_name(text, image)
-
-
-def _ends_as_image(text: str) -> bool:
-    return text.strip().lower().endswith(IMAGE_ENDINGS)
-
-
-def _without_ending(name: str) -> str:
-    return name.rpartition(".")[0] or name
-
-
-def _letters(name: str) -> str:
-    """The letters and digits of a name: systems replace other characters."""
-    return "".join(filter(str.isalnum, composed(name).lower()))
 
 
 def _texts(cells: Mapping[str, Any], fields: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from pipeline.corpus.dataset import POSITIVES, READERS
 from pipeline.corpus.dataset.cells import NOTHING
+from pipeline.corpus.dataset.no_captions import common_text, what_of_images
 from pipeline.corpus.dataset.positives import is_from_corpus, own_pairs, positives_of, read_list
 from pipeline.corpus.dataset.processes import ordered_map
 from pipeline.corpus.dataset.shards import removed_on_error
@@ -57,7 +58,7 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
         with uncollected():
             source = with_characters(READERS.load(dataset)(raw, out, options))
             source = with_unread(source, but=(name,))
-        for remark in source.remarks:
+        for remark in (*source.remarks, *_about_texts(source)):
             say(remark)
         corpus = checked_corpus(first_captions(source, options.corpus.max_captions), out, options)
         if source.positives is not None:
@@ -76,6 +77,15 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
         if options.corpus.mask_positives:
             corpus = without_negatives(corpus, pairs)
         return replace(corpus, relevance=pairs)
+
+
+def _about_texts(source: Source) -> tuple[str, ...]:
+    """Lines about texts that are no captions, which somebody has named, and about one of many
+    images."""
+    texts = source.captions["text"].tolist()
+    what = what_of_images(texts, source.captions["image_id"].tolist())
+    common = common_text(texts)
+    return (f"read as captions: {what}, such as {texts[0].strip()[:60]!r}",) if what else common
 
 
 def with_characters(source: Source) -> Source:

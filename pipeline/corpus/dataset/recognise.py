@@ -429,7 +429,6 @@ def _blocks(path: Path) -> Iterator[bytes]:
                     yield block
 
 
-@lru_cache(maxsize=MOST_FILES)
 def first_records(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
     """The first record of each list of records in a JSON file that its beginning shows.
 
@@ -442,23 +441,47 @@ def first_records(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
         record, a null of it replaced by the value of the next record that has one; empty where the
         file is none of these.
     """
+    return {name: without_nulls(rows) for name, rows in first_rows(folder, file).items()}
+
+
+@lru_cache(maxsize=MOST_FILES)
+def first_rows(folder: Folder, file: str) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The first records of each list of records in a JSON file that its beginning shows.
+
+    Args:
+        folder: the listed folder.
+        file: a JSON file in it, or one with a JSON record on each line.
+
+    Returns:
+        By the list's key, as `first_records` has it, its first records, LOOKED_AT_RECORDS at most.
+    """
     text = head(folder, file)
-    records: dict[str, Mapping[str, Any]] = {}
+    records: dict[str, Sequence[Mapping[str, Any]]] = {}
     has_lines = "\n" in text.strip() or file.lower().endswith((".jsonl", ".jsonlines", ".ndjson"))
     if text.lstrip().startswith("{") and has_lines:
         record = _decoded(text, text.index("{"))
         rest = text[text.index("{") :].split("\n", 1)  # a caption may have other ends of lines
         if record and _decoded(rest[0], 0) == record:
-            return {"": without_nulls(_records_from(text, text.index("{")))}
+            return {"": _rows_from(text, text.index("{"))}
     for match in _LIST.finditer(text):
         name = match[1] or ""
         if name not in records:
-            record = _decoded(text, match.end())
-            if record:
-                records[name] = without_nulls(_records_from(text, match.end()))
+            rows = _rows_from(text, match.end())
+            if rows and rows[0]:
+                records[name] = rows
         if name == "" or len(records) > 8:
             break
     return records
+
+
+def _rows_from(text: str, start: int) -> list[Mapping[str, Any]]:
+    """The first records of a list, up to what is no record."""
+    rows: list[Mapping[str, Any]] = []
+    for value in islice(_records_from(text, start), LOOKED_AT_RECORDS):
+        if not isinstance(value, dict):
+            break
+        rows.append(value)
+    return rows
 
 
 def without_nulls(records: Iterable[object]) -> dict[str, Any]:

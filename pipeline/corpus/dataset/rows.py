@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipeline.corpus.dataset.asked import BESIDE, LOOKED_AT, chosen_fields, doubted
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     NUMBER,
@@ -25,6 +26,7 @@ from pipeline.corpus.dataset.cells import (
     caption_columns,
     first_of,
     passed_over,
+    plain_name,
     texts_of,
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
@@ -123,11 +125,12 @@ def read_row_shards(
     split = _split_column(own, schemas, form)
     if split is None:
         require_splits(raw, own)
-    rows = RowImages(options.corpus, split)
+    config = _that_describe(own, schemas, form, options.corpus)
+    rows = RowImages(config, split)
 
     def read_shard(shard: Shard, gathered: Gathered) -> None:
         schema = schemas[shard] or form.read_schema(shard.path)
-        columns = find_columns(schema, options.corpus)
+        columns = find_columns(schema, config)
         if split is not None and split not in schema.names:
             raise WorkbenchError(
                 f"no column {split!r}, which says the split in other shards",
@@ -140,7 +143,7 @@ def read_row_shards(
         rows.raise_if_taken()
 
     source = read_shards(raw, out, options, shards=own, kind=form.kind, read_shard=read_shard)
-    unread = _passed_over({shard: schemas[shard] for shard in own}, split, options.corpus)
+    unread = _passed_over({shard: schemas[shard] for shard in own}, split, config)
     return replace(source, remarks=(*others, *unread, *rows.remarks(), *source.remarks))
 
 
@@ -209,6 +212,44 @@ def _split_column(
             if split_named(value) or is_rest(value):
                 return name
     return None
+
+
+def _that_describe(
+    shards: Sequence[Shard],
+    schemas: Mapping[Shard, pa.Schema],
+    form: RowFormat,
+    config: CorpusConfig,
+) -> CorpusConfig:
+    """The settings, with the column of captions named where the usual one asks for them, or says
+    the same of all; WorkbenchError where it cannot be told."""
+    if config.caption_field is not None:
+        return config
+    for shard in shards:
+        schema = schemas[shard]
+        texts = [own.name for own in schema if is_caption(own.type)]
+        finds = caption_columns(tuple(texts), CAPTION_NAMES)
+        beside = [name for name in schema.names if plain_name(name) in BESIDE]
+        names = [*dict.fromkeys([*(name for find in finds for name in find), *beside])]
+        records = _first_rows(shard.path, names, form) if finds else []
+        if not records:
+            continue
+        chosen = chosen_fields(finds, records)
+        if chosen.doubt:
+            raise doubted(str(shard.path), chosen.doubt)
+        if chosen.fields == finds[0] or len(chosen.fields) > 1:
+            return config
+        return config.model_copy(update={"caption_field": chosen.fields[0]})
+    return config
+
+
+def _first_rows(path: Path, names: Sequence[str], form: RowFormat) -> list[dict[str, Any]]:
+    """The first rows of some columns; none where the file is damaged: reading names it."""
+    with suppress(WorkbenchError):
+        for batch in form.read_batches(path, names):
+            first = batch.slice(0, LOOKED_AT)
+            cells = [python_values(first.column(name)) for name in names]
+            return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
+    return []
 
 
 def _first_text(path: Path, name: str, form: RowFormat) -> str:

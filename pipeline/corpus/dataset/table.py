@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.corpus.dataset.asked import are_the_same, doubted
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     FEWEST_WORDS,
@@ -33,7 +34,6 @@ from pipeline.corpus.dataset.table_form import (
     USUAL,
     Columns,
     Form,
-    are_the_same,
     find_form,
     separated_rows,
     shape_of,
@@ -144,6 +144,8 @@ def read_cells(
             "write each line as an image's file, a tab and its caption; or name the columns in a "
             "first line, such as image,caption, or by corpus.image_field and corpus.caption_field",
         )
+    if form.doubt:
+        raise doubted(str(path), form.doubt)
     cells = _unquoted_cells(text, form)
     if cells is None:
         cells = _any_cells(path, text, form)

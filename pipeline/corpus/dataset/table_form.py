@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 
+from pipeline.corpus.dataset.asked import are_boxes, chosen_fields
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
@@ -83,6 +84,7 @@ class Form:
     described: str = ""
     names: tuple[str, ...] = ()
     line: re.Pattern[str] = _TOKEN_LINE
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -234,8 +236,12 @@ def _named_form(
         rows = [line.rstrip("\n").split(separator) for line in lines[1:]]
         image = image_column(names, rows, there)
     captions = caption_columns(tuple(names), columns.captions)
-    if columns.captions == CAPTION_COLUMNS:
-        captions = _that_differ(captions, names, _split_lines(lines[1:], separator))
+    doubt = ""
+    if columns.captions == CAPTION_COLUMNS and captions:
+        rows = _split_lines(lines[1:], separator)
+        chosen = chosen_fields(captions, [dict(zip(names, row, strict=False)) for row in rows])
+        captions = [chosen.fields]
+        doubt = chosen.doubt
     if image is None or not captions or names.count(names[image]) > 1:
         return None  # tables side by side have each column twice
     split = _place_of(names, SPLIT_COLUMNS)
@@ -250,33 +256,8 @@ def _named_form(
         number=_place_of(names, NUMBER_COLUMNS),
         described=repr(header.strip()[:80]),
         names=tuple(names),
+        doubt=doubt,
     )
-
-
-def _that_differ(
-    captions: list[list[str]], names: Sequence[str], rows: Sequence[Sequence[str]]
-) -> list[list[str]]:
-    """The columns of captions without one whose first cells are all the same, such as a prompt;
-    all of them where no other is there."""
-    differ = [
-        own
-        for own in captions
-        if len(own) > 1 or not are_the_same([_cell(row, names.index(own[0])) for row in rows])
-    ]
-    return differ or captions
-
-
-def are_the_same(cells: Sequence[str]) -> bool:
-    """Whether some cells, three at least, have one and the same text.
-
-    Args:
-        cells: of one column.
-    """
-    return len(cells) > 2 and cells[0].strip() != "" and len(set(cells)) == 1
-
-
-def _cell(row: Sequence[str], place: int) -> str:
-    return row[place] if place < len(row) else ""
 
 
 def image_column(
@@ -507,6 +488,8 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str, there: Set[str]
     if image is None:
         return None
     others = [place for place in range(width) if place != image]
+    if any(are_boxes(columns[place]) for place in others):
+        return None  # the texts are of parts of images
     splits = [place for place in others if all(map(split_named, columns[place]))]
     numbers = [place for place in others if all(map(NUMBER.fullmatch, columns[place]))]
     filled = {place: [*filter(None, columns[place])] for place in others}

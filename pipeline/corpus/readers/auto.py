@@ -10,7 +10,11 @@ from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain, plain_texts
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.json_columns import first_of_lists
 from pipeline.corpus.dataset.locate import is_among
-from pipeline.corpus.dataset.no_captions import no_captions, what_instead
+from pipeline.corpus.dataset.no_captions import (
+    no_captions,
+    what_instead,
+    what_of_images,
+)
 from pipeline.corpus.dataset.recognise import (
     Found,
     files_by_split,
@@ -85,10 +89,21 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         )
     source: Source = READERS.load(chosen.reader)(raw, out, options)
     chosen, others = _as_read(source, chosen, others)
+    if named is None and options.corpus.caption_field is None:
+        _check_texts(source, chosen)
     passed_over = f"; passed over: {listing(others, 5)}" if others else ""
     remark = f"dataset: {chosen.reader}, because of {chosen.found}{passed_over}"
     unread = _unread(folder, known)
     return replace(source, remarks=(remark, *unread, *source.remarks))
+
+
+def _check_texts(source: Source, chosen: Candidate) -> None:
+    """Raise WorkbenchError for texts that are no captions, where nobody has said that they are."""
+    texts = source.captions["text"].tolist()
+    what = what_of_images(texts, source.captions["image_id"].tolist())
+    if what:
+        way_out = f"set dataset: {chosen.reader}, which reads them all the same"
+        raise no_captions(f"{source.root}: {chosen.found}", texts, way_out, what)
 
 
 def _unread(folder: Folder, known: Set[str]) -> list[str]:
@@ -258,7 +273,10 @@ def _without_captions(folder: Folder, file: str) -> WorkbenchError | None:
     else:
         texts = texts_behind_images(head(folder, file)) if ending in (*TABLES, ".txt") else []
         are_named = bool(texts)
-        way_out = "write a first line image,caption above them, with a comma between both"
+        way_out = (
+            "write a first line image,caption above them, with a comma between both, and set "
+            "dataset: captions_csv"
+        )
     if not are_named or not what_instead(texts):
         return None
     return no_captions(str(path), texts, way_out)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from pipeline.corpus.dataset.annotations import described_source
+from pipeline.corpus.dataset.asked import check_questions, doubted
 from pipeline.corpus.dataset.beside import BESIDE, RECORD_ENDING, TEXT_ENDINGS, Pairs, pairs_of
-from pipeline.corpus.dataset.cells import passed_over
+from pipeline.corpus.dataset.cells import CONVERSATIONS, passed_over
 from pipeline.corpus.dataset.folder import Folder, without_ending
 from pipeline.corpus.dataset.image_records import Records
 from pipeline.corpus.dataset.recognise import Found, head
@@ -114,7 +115,7 @@ def _sight(folder: Folder, pairs: Pairs) -> _Sight:
             records.add(images[text], json.loads(head(folder, text)))
         except (ValueError, RecursionError):
             records.add(images[text], None)
-    fields = records.caption_fields()
+    fields = records.caption_fields().fields
     captions = [" ".join(records.captions(image, fields)) for image in records.cells]
     return _Sight(
         number=len(captions),
@@ -321,7 +322,9 @@ def _of_records(raw: Path, pairs: Pairs, config: CorpusConfig) -> _Described:
     records = Records(config.caption_field)
     for image, value in _loaded(raw, pairs, read_json):
         records.add(image, value)
-    fields = records.caption_fields()
+    fields, doubt = records.caption_fields()
+    if doubt:
+        raise doubted(str(raw), doubt)
     if not fields:
         named = config.caption_field
         missing = "a caption" if named is None else f"a text in {named!r}, corpus.caption_field"
@@ -331,6 +334,8 @@ def _of_records(raw: Path, pairs: Pairs, config: CorpusConfig) -> _Described:
             "name the field that has them by corpus.caption_field in params.yaml, or write "
             '{"caption": "..."} into the records',
         )
+    if fields[0] in CONVERSATIONS and config.caption_field is None:
+        check_questions(str(raw), [cells.get(fields[0]) for cells in records.cells.values()])
     captions = {image: records.captions(image, fields) for image in records.cells}
     captions = {image: texts for image, texts in captions.items() if texts}
     problems = Problems(str(raw))

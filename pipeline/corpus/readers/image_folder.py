@@ -4,13 +4,22 @@ https://huggingface.co/docs/datasets/image_dataset: a table with a column file_n
 the table's own folder; the folders train, validation and test are the splits.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from pipeline.corpus.dataset.annotations import described_source, read_json_lines
+from pipeline.corpus.dataset.asked import (
+    LOOKED_AT,
+    Chosen,
+    chosen_fields,
+    doubted,
+    inner_caption,
+)
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     SPLIT_COLUMNS,
@@ -20,7 +29,14 @@ from pipeline.corpus.dataset.cells import (
     plain_texts,
 )
 from pipeline.corpus.dataset.folder import Folder, joined
-from pipeline.corpus.dataset.recognise import Found, annotation_files, first_records, head
+from pipeline.corpus.dataset.recognise import (
+    Found,
+    annotation_files,
+    first_records,
+    first_rows,
+    head,
+    without_nulls,
+)
 from pipeline.corpus.dataset.rows import is_caption
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.split_lists import said_by_folders
@@ -134,21 +150,19 @@ def _columns_passed_over(folder: Folder, file: str) -> list[str]:
         return columns_passed_over(head(folder, file))
     if file.endswith(PARQUET):
         names = list(read_schema(folder.root / file).names)
-        read = _columns_in(folder.root / file)
+        rows: Sequence[Mapping[str, Any]] = _first_rows(folder.root / file)
     else:
-        names = list(first_records(folder, file).get("", {}))
-        read = _columns_read(names)
+        rows = first_rows(folder, file).get("", [])
+        names = list(without_nulls(rows)) if rows else []
+    read = [IMAGE, *_chosen(rows).fields, first_of(names, SPLIT_COLUMNS)]
     return [name for name in names if name not in read]
 
 
-def _columns_read(names: Sequence[str]) -> list[str]:
-    """The columns that are read, of some names: images, captions, perhaps splits; empty without
-    images or captions."""
-    captions = caption_columns(tuple(names))
-    if IMAGE not in names or not captions:
-        return []
-    split = first_of(names, SPLIT_COLUMNS)
-    return [IMAGE, *captions[0], *([split] if split else [])]
+def _chosen(records: Sequence[Mapping[str, Any]]) -> Chosen:
+    """The fields of the captions of a file, by its first records; none without a record."""
+    first = without_nulls(records) if records else {}
+    finds = caption_columns(tuple(first))
+    return chosen_fields(finds, records, inner_caption(first)) if finds else Chosen([])
 
 
 def _read_lines(path: Path) -> pd.DataFrame:
@@ -170,8 +184,24 @@ def _first_in_parquet(path: Path) -> list[str] | None:
 
 
 def _columns_in(path: Path) -> list[str]:
-    """The columns of metadata.parquet that are read; empty without images or captions."""
-    return _columns_read([own.name for own in read_schema(path) if is_caption(own.type)])
+    """The columns of texts in metadata.parquet; empty without images or captions."""
+    names = [own.name for own in read_schema(path) if is_caption(own.type)]
+    return names if IMAGE in names and caption_columns(tuple(names)) else []
+
+
+def _first_rows(path: Path) -> list[Mapping[str, Any]]:
+    """The first rows of metadata.parquet, of its columns of texts; none where it is damaged, which
+    reading says."""
+    with suppress(WorkbenchError):
+        columns = _columns_in(path)
+        for batch in read_batches(path, columns) if columns else ():
+            return _rows_of(batch.slice(0, LOOKED_AT), columns)
+    return []
+
+
+def _rows_of(batch: pa.RecordBatch, columns: Sequence[str]) -> list[Mapping[str, Any]]:
+    cells = [python_values(batch.column(name)) for name in columns]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -181,8 +211,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         columns = _columns_in(path)
         for batch in read_batches(path, columns) if columns else ():
-            cells = [python_values(batch.column(name)) for name in columns]
-            records += [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+            records += _rows_of(batch, columns)
     except WorkbenchError as error:
         raise WorkbenchError(f"{path}: {error.message}", hint) from None
     if not columns:
@@ -193,13 +222,16 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 _READ = {".jsonl": _read_lines, ".parquet": _read_parquet}
 
 
-def _table(path: Path, records: Iterable[Mapping[str, Any]], hint: str) -> pd.DataFrame:
+def _table(path: Path, records: Sequence[Mapping[str, Any]], hint: str) -> pd.DataFrame:
     """The captions of records, as `read_captions` returns those of a table; faults are named."""
     rows: list[tuple[str, str, str]] = []
     faulty: list[str] = []
+    chosen = _chosen(records[:LOOKED_AT])
+    if chosen.doubt:
+        raise doubted(str(path), chosen.doubt)
     for number, record in enumerate(records, 1):
         try:
-            rows += _captions_of(record)
+            rows += _captions_of(record, chosen.fields)
         except ValueError as error:
             faulty.append(f"{number} ({error})")
     problems = Problems(str(path))
@@ -210,11 +242,13 @@ def _table(path: Path, records: Iterable[Mapping[str, Any]], hint: str) -> pd.Da
     return pd.DataFrame(rows, columns=["image", "text", "split"]).assign(number=-1)
 
 
-def _captions_of(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Image, text and split of each caption of a record; ValueError says what is wrong with it."""
+def _captions_of(record: Mapping[str, Any], fields: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Image, text and split of each caption of a record, in the fields of most records or in others
+    that are called so; ValueError says what is wrong with it."""
     if not isinstance(record.get(IMAGE), str):
         raise ValueError(f"no text {IMAGE}")
-    columns = caption_columns(tuple(record))
+    own = [name for name in fields if name in record]
+    columns = [own] if own else caption_columns(tuple(record))
     if not columns:
         raise ValueError(f"no caption ({', '.join(CAPTION_COLUMNS[:4])} ...)")
     values = [record[key] for key in columns[0]]

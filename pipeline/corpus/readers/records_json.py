@@ -21,6 +21,13 @@ from pipeline.corpus.dataset.annotations import (
     read_annotations,
     read_json_lines,
 )
+from pipeline.corpus.dataset.asked import (
+    Chosen,
+    check_questions,
+    chosen_fields,
+    doubted,
+    inner_caption,
+)
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     CONVERSATIONS,
@@ -37,7 +44,7 @@ from pipeline.corpus.dataset.cells import (
     texts_of,
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
-from pipeline.corpus.dataset.json_columns import first_of_lists, records_of_columns
+from pipeline.corpus.dataset.json_columns import records_of_columns, rows_of_lists
 from pipeline.corpus.dataset.locate import has_its_name, told_apart
 from pipeline.corpus.dataset.no_captions import no_captions, what_instead
 from pipeline.corpus.dataset.recognise import (
@@ -52,6 +59,7 @@ from pipeline.corpus.dataset.recognise import (
     head,
     parts_together,
     values_in_head,
+    without_nulls,
 )
 from pipeline.corpus.dataset.rejected import rejected_rows
 from pipeline.corpus.dataset.source import Options, Source, list_raw
@@ -105,6 +113,7 @@ class _Keys(NamedTuple):
     of_records: bool  # whether captions are records themselves, as {"raw": "a dog", ...}
     others: tuple[str, ...]  # fields of the first record that are not read
     are_several: bool = False  # whether the field of the image has a list of images
+    doubt: str = ""  # why the captions may be none
 
 
 class _Mapping(NamedTuple):
@@ -131,8 +140,7 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
     has_split = {}
     for file in few_files(folder, *FILES):
         rows = records_of_columns(folder, file)
-        records = first_of_lists(folder, file)
-        keys = next(iter(_find_keys(records, config)), None)
+        keys = next(iter(_find_keys(rows_of_lists(folder, file), config)), None)
         mapping = _mapping(folder, file, config)
         texts = _texts_of_images(folder, file, mapping) if mapping is not None else []
         if config.caption_field is None and what_instead(texts):
@@ -169,11 +177,12 @@ def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None
         return None
     files = [field for field, own in value.items() if _is_file(own)]
     if by_key and (_is_file(name) or not files):  # whatever else its record calls an image
-        keys = _keys_of("", {IMAGE_KEY: name, **value}, _with_image_field(config, IMAGE_KEY))
+        own = [{IMAGE_KEY: name, **row} for name, row in pairs if isinstance(row, dict)]
+        keys = _keys_of("", own, _with_image_field(config, IMAGE_KEY))
         return keys and _Mapping(name, keys)
     if by_key and len(files) == 1:  # the key, which is called as an image, may count the records
         config = _with_image_field(config, config.image_field or files[0])
-    keys = _keys_of("", value, config)
+    keys = _keys_of("", [row for _, row in pairs if isinstance(row, dict)], config)
     return (
         _Mapping(value[keys.image], keys) if keys and _is_image(value[keys.image], folder) else None
     )
@@ -197,21 +206,27 @@ def _is_image(name: str, folder: Folder) -> bool:
     return _is_file(name) or has_its_name(name, folder.stems)
 
 
-def _find_keys(records: Mapping[str, Mapping[str, Any]], config: CorpusConfig) -> list[_Keys]:
-    """The keys of every list of a file, by its first record, that has images and captions."""
-    found = (_keys_of(key, record, config) for key, record in records.items())
+def _find_keys(
+    rows: Mapping[str, Sequence[Mapping[str, Any]]], config: CorpusConfig
+) -> list[_Keys]:
+    """The keys of every list of a file, by its first records, that has images and captions."""
+    found = (_keys_of(key, own, config) for key, own in rows.items())
     return [keys for keys in found if keys is not None]
 
 
-def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys | None:
-    """The keys of a list by its first record; None where it has no images or no captions."""
+def _keys_of(key: str, rows: Sequence[Mapping[str, Any]], config: CorpusConfig) -> _Keys | None:
+    """The keys of a list by its first records; None where it has no images or no captions."""
+    record = without_nulls(rows)
     image = config.image_field or _image_field(key, record)
     texts = [name for name, value in record.items() if are_captions(value) and name != image]
     if isinstance(record.get("filename"), str) and not is_plain(record.get("sentences")):
         texts = [name for name in texts if name != "sentences"]  # Karpathy's form
-    captions = next(iter(caption_columns(tuple(texts), (*CAPTION_COLUMNS, *CONVERSATIONS))), [])
+    finds = caption_columns(tuple(texts), (*CAPTION_COLUMNS, *CONVERSATIONS))
+    chosen = chosen_fields(finds, rows, inner_caption(record)) if finds else Chosen([])
+    captions = chosen.fields
     if config.caption_field is not None:
-        captions = [config.caption_field]
+        chosen = Chosen([config.caption_field])
+        captions = chosen.fields
     if image is None or image not in record or not captions or captions[0] not in record:
         return None
     split = split_field(record) or SPLIT_COLUMNS[0]
@@ -224,6 +239,7 @@ def _keys_of(key: str, record: Mapping[str, Any], config: CorpusConfig) -> _Keys
         of_records=not any(is_plain(record[name]) for name in captions),
         others=tuple(name for name in record if name not in (image, split, *captions)),
         are_several=isinstance(record[image], list),
+        doubt=chosen.doubt,
     )
 
 
@@ -377,8 +393,10 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
         if what_instead(texts) and config.annotations != file:
             way_out = f"set dataset: records_json and corpus.annotations: {file}"
             raise no_captions(str(path), texts, way_out)
-        return _of_mapping(path, mapping, split, hint)
-    lists = first_of_lists(folder, file)
+        if mapping.keys is not None and mapping.keys.doubt:
+            raise doubted(str(path), mapping.keys.doubt)
+        return _of_mapping(path, mapping, split, hint, config)
+    lists = rows_of_lists(folder, file)
     found = _find_keys(lists, config)
     if len(found) > 1 and not all(split_named(keys.records) for keys in found):
         raise WorkbenchError(
@@ -389,23 +407,28 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
         are_lines = "" in lists and head(folder, file).lstrip().startswith("{")
         load = read_json_lines if are_lines else read_annotations
         load(path, Any, hint)  # what is no JSON at all is named with its line
-        shown = listing(f"{key or 'its records'} with {listing(own)}" for key, own in lists.items())
+        shown = listing(
+            f"{key or 'its records'} with {listing(own[0])}" for key, own in lists.items()
+        )
         raise WorkbenchError(
             f"{path}: no records with an image and a caption; it has {shown or 'no records'}",
             f"{hint}; corpus.image_field and corpus.caption_field name other keys",
         )
     keys = found[0]
+    if keys.doubt:
+        raise doubted(str(path), keys.doubt)
     kind: Any = _record_kind(keys)
     rows = records_of_columns(folder, file)
     if rows:
-        return _rows(path, checked(path, list(rows), list[kind], hint), keys, split)
+        own = checked(path, list(rows), list[kind], hint)
+        return _rows(path, own, keys, split, config)
     if keys.records:
-        return _of_lists(path, keys, kind, split, hint)
+        return _of_lists(path, keys, kind, split, hint, config)
     if head(folder, file).lstrip().startswith("{"):
         records = read_json_lines(path, kind, hint)
     else:
         records = read_annotations(path, list[kind], hint)
-    return _rows(path, records, keys, split)
+    return _rows(path, records, keys, split, config)
 
 
 def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequence[str]:
@@ -413,7 +436,7 @@ def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequ
     mapping = _mapping(folder, file, config)
     if mapping is not None:
         return mapping.keys.others if mapping.keys is not None else ()
-    return _find_keys(first_of_lists(folder, file), config)[0].others
+    return _find_keys(rows_of_lists(folder, file), config)[0].others
 
 
 def _record_kind(keys: _Keys) -> Any:
@@ -428,7 +451,9 @@ def _record_kind(keys: _Keys) -> Any:
     return kind
 
 
-def _of_mapping(path: Path, mapping: _Mapping, split: str | None, hint: str) -> list[_Row]:
+def _of_mapping(
+    path: Path, mapping: _Mapping, split: str | None, hint: str, config: CorpusConfig
+) -> list[_Row]:
     """The rows of a file that maps images to captions or to records, or anything to records."""
     keys = mapping.keys
     if mapping.of_records:
@@ -443,10 +468,12 @@ def _of_mapping(path: Path, mapping: _Mapping, split: str | None, hint: str) -> 
     records = read_annotations(path, dict[Name, record_kind], hint)
     check_keys(path)
     named = [{IMAGE_KEY: name, **record} for name, record in records.items()]
-    return _rows(path, named, keys, split)
+    return _rows(path, named, keys, split, config)
 
 
-def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) -> list[_Row]:
+def _of_lists(
+    path: Path, keys: _Keys, kind: Any, split: str | None, hint: str, config: CorpusConfig
+) -> list[_Row]:
     """The records of a file that has its list under a key, or one under the name of each split."""
     names: tuple[str, ...] = ()
     if split_named(keys.records):
@@ -459,16 +486,22 @@ def _of_lists(path: Path, keys: _Keys, kind: Any, split: str | None, hint: str) 
     return [
         row
         for name, records in whole.items()
-        for row in _rows(path, records, keys, split_named(name) or split)
+        for row in _rows(path, records, keys, split_named(name) or split, config)
     ]
 
 
 def _rows(
-    path: Path, records: Sequence[Mapping[str, Any]], keys: _Keys, split: str | None
+    path: Path,
+    records: Sequence[Mapping[str, Any]],
+    keys: _Keys,
+    split: str | None,
+    config: CorpusConfig,
 ) -> list[_Row]:
     """Image, captions and split of every record; split: of those that say none."""
     if keys.captions[0] in CONVERSATIONS:
         _check_answers(path, records, keys)
+        if config.caption_field is None:
+            check_questions(str(path), [record.get(keys.captions[0]) for record in records])
     captions_of = _texts_of_records if keys.of_records else plain_texts
     rows = []
     for record in records:

@@ -62,7 +62,7 @@ def test_a_mapping_to_them_is_refused_unless_it_is_named(raw, kind):
 
 
 @pytest.mark.parametrize("kind", ENTRIES)
-def test_a_list_of_them_is_refused_until_it_has_a_header(raw, kind):
+def test_a_list_of_them_is_refused_until_it_has_a_header_and_a_reader(raw, kind):
     lines = [f"{name};{ENTRIES[kind](name)}\n" for name in NAMES]
     (raw / "x.txt").write_text("".join(lines))
     error = refusal(read_all, "auto", raw)
@@ -70,7 +70,7 @@ def test_a_list_of_them_is_refused_until_it_has_a_header(raw, kind):
     (raw / "x.txt").write_text(
         "image,caption\n" + "".join(lines).replace(",", "").replace(";", ",")
     )
-    assert len(read_all("auto", raw).captions) == len(NAMES)
+    assert len(read_all("captions_csv", raw).captions) == len(NAMES)
 
 
 def test_another_file_that_names_the_images_is_named_first(raw):

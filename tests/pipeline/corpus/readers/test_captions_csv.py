@@ -631,11 +631,13 @@ def test_a_column_of_one_text_is_no_caption(tmp_path):
     path.write_text("\n".join(["image,text,title", *lines]))
     assert sorted(read_all("auto", tmp_path).captions["text"])[0] == "Dog 0 runs."
     path.write_text("\n".join(["image,prompt,response", *lines]))
+    assert sorted(read_all("auto", tmp_path).captions["text"])[0] == "Dog 0 runs."
+    path.write_text("\n".join(["image,prompt,said", *lines]))
     error = refusal(read_all, "auto", tmp_path)
     assert "all texts in column prompt are the same ('Describe the image.')" in error
-    assert "those in column response are not" in error
+    assert "those in column said are not" in error
     assert "corpus.caption_field" in error
-    corpus = read_all("auto", tmp_path, caption_field="response")
+    corpus = read_all("auto", tmp_path, caption_field="said")
     assert sorted(corpus.captions["text"])[0] == "Dog 0 runs."
     path.write_text("\n".join(["image,text", *(f"{n}.jpg,A brown dog." for n in range(4))]))
     assert read_all("auto", tmp_path).captions["text"].tolist() == ["A brown dog."] * 4
