@@ -65,7 +65,7 @@ _DESCRIBE = re.compile(
     rf"|\bwhat(?:'s| is| are) (?:there |shown |displayed |depicted |visible |seen )?"
     rf"(?:in|on) (?:the|this|that) {_PICTURE}"
     rf"|\bwhat does (?:the|this|that) {_PICTURE} (?:show|contain|illustrate)"
-    r"|\ba (?:photo|picture|image) of\b"
+    r"|\bwhat(?:'s| is) (?:this|it)\W*$"
     r"|beschreib|bildunterschrift|was (?:ist|siehst|zeigt|sieht) .*\bbild"
     r"|d\u00e9cri|l\u00e9gende|que (?:vois|voyez|montre)"
     r"|leyenda|qu\u00e9 (?:hay|ves|se ve|muestra)|descrev|legenda|didascalia|cosa (?:c'\u00e8|vedi)"

@@ -40,6 +40,7 @@ _CAMERA = re.compile(
 )
 _SETTINGS_OF_CAMERA = 2  # different ones in a text
 _SCORED = re.compile(r"[^.!?]{1,40}?[ :=,;(]+(?:0?\.\d+|1\.0+|\d{1,2}\.\d+ ?%)\)?")
+_HASH = re.compile(r"[0-9a-fA-F-]{8,}")
 _DIGITS = re.compile(r"\d+")
 # Danbooru's counts of persons, which people never write, and words joined by underscores.
 _BOORU = re.compile(r"(?:^|[\s,])\d\+?(?:girl|boy|other)s?(?=$|[\s,])|\w[a-z]_[a-z]\w*[\s,]+\w+_\w")
@@ -224,7 +225,8 @@ def _is_number_or_code(text: str) -> bool:
     if not any(map(str.isalpha, text)):
         return True
     is_word = len(text.split()) == 1 and _WITHOUT_BLANKS.search(text) is None
-    return is_word and any(map(str.isdigit, text)) and len(text) > LABEL_CHARACTERS
+    digits = sum(map(str.isdigit, text))
+    return is_word and digits > 0 and (2 * digits >= len(text) or _HASH.fullmatch(text) is not None)
 
 
 def _is_json(text: str) -> bool:

@@ -26,6 +26,8 @@ _AGAINST = re.compile(
 _FOR = re.compile(
     r"(?:is_|was_)?(?:match(?:ed|es)?|accept(?:ed)?|approved?|valid|correct|verified|good)"
 )
+# Of these each may be a class, so that 0 and 1 alone may say which captions are true.
+_MAY_BE_TRUTH = re.compile(r"label|target|truth|ground_truth|gt|is_true|entail(?:ment|s)?|score")
 _DECISIONS = re.compile(r"\w*(?:answer|status|decision|verdict|review)")
 # Folders of what was put aside.
 _ASIDE = re.compile(
@@ -33,6 +35,8 @@ _ASIDE = re.compile(
     r"|duplicates?|old(?:er)?|backups?|bak|papierkorb|aussortiert|recycle[ _.-]?bin)",
     re.IGNORECASE,
 )
+_FALSE = frozenset({"0", "0.0", "false", "False"})
+_TRUE = frozenset({"1", "1.0", "true", "True"})
 _NO = frozenset(
     {"reject", "rejected", "delete", "deleted", "decline", "declined", "discard", "discarded"}
     | {"exclude", "excluded", "cancelled", "canceled", "ignore", "ignored", "invalid"}
@@ -73,7 +77,7 @@ def rejected_rows(folder: Folder, files: Sequence[str], names: Collection[str]) 
     lines = []
     for name in dict.fromkeys(names):
         plain = plain_name(name)
-        if not any(own.fullmatch(plain) for own in (_AGAINST, _FOR, _DECISIONS)):
+        if not any(own.fullmatch(plain) for own in (_AGAINST, _FOR, _MAY_BE_TRUTH, _DECISIONS)):
             continue
         cells = [cell for file in files for cell in _cells(folder, file, name)]
         marked = Counter(cell for cell in cells if _is_against(plain, cell, cells))
@@ -89,6 +93,8 @@ def _is_against(name: str, cell: str, cells: Collection[str]) -> bool:
     """Whether a cell says that its row is not wanted."""
     if _AGAINST.fullmatch(name):
         return is_flagged(cell)
+    if _MAY_BE_TRUTH.fullmatch(name):
+        return cell in _FALSE and set(cells) <= _FALSE | _TRUE and not _TRUE.isdisjoint(cells)
     if _FOR.fullmatch(name):
         return cell != "" and not is_flagged(cell) and are_flags(cells)
     return cell.lower() in _NO

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 
-from pipeline.corpus.dataset.asked import are_boxes, chosen_fields
+from pipeline.corpus.dataset.asked import are_boxes, are_questions, chosen_fields
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
@@ -498,8 +498,8 @@ def _bare_columns(rows: Sequence[Sequence[str]], separator: str, there: Set[str]
         for place, cells in filled.items()
         if place not in splits and sum(map(_may_be_caption, cells)) * 2 > len(cells)
     ]
-    if not texts:
-        return None
+    if not texts or any(are_questions(filled[place]) for place in texts):
+        return None  # of questions the other column has the answers
     # words without blanks may be anything, such as names of people: then the longest is the caption
     several = [
         place

@@ -42,7 +42,12 @@ from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.split_lists import said_by_folders
 from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.corpus.dataset.table import captions_in, first_images, read_cells, several_in_cells
-from pipeline.corpus.dataset.table_form import columns_passed_over, find_form, has_titles
+from pipeline.corpus.dataset.table_form import (
+    Columns,
+    columns_passed_over,
+    find_form,
+    has_titles,
+)
 from pipeline.corpus.readers.captions_csv import splits_in_column, with_caption_ids
 from pipeline.features.arrays.nested import python_values
 from pipeline.features.arrays.parquet_rows import read_batches, read_schema
@@ -90,7 +95,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Args:
         raw: the user's folder.
         out: not used; images stay where they are.
-        options: corpus.annotations, one table or a folder of them; how splits are drawn.
+        options: corpus.annotations, one table or a folder of them; corpus.caption_field, the
+            column of the captions; how splits are drawn.
 
     Returns:
         The source. Splits are those of a column `split`, else the names of the tables' folders.
@@ -105,6 +111,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         recognise=recognise,
         expected=f"{CSV}, {LINES} or {PARQUET} with {IMAGE} and a caption",
     )
+    field = options.corpus.caption_field
     tables: dict[str, pd.DataFrame] = {}
     unread: list[str] = []
     places: list[str] = []
@@ -112,12 +119,12 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     for file in found.files:
         place, _, name = file.rpartition("/")
         if file.endswith(CSV):
-            cells, form = read_cells(raw / file)
+            cells, form = read_cells(raw / file, Columns.chosen(None, field))
             rows = captions_in(cells, form)
             several += several_in_cells(file, form, len(cells), len(rows))
         else:
-            rows = _READ[Path(name).suffix](raw / file)
-        unread += _columns_passed_over(folder, file)
+            rows = _READ[Path(name).suffix](raw / file, field)
+        unread += _columns_passed_over(folder, file, field)
         inside = {
             image: joined(place, image.removeprefix("./"))
             for image in rows["image"].unique().tolist()
@@ -144,32 +151,35 @@ def _has_titles(folder: Folder, file: str) -> bool:
     return form is not None and has_titles(form)
 
 
-def _columns_passed_over(folder: Folder, file: str) -> list[str]:
+def _columns_passed_over(folder: Folder, file: str, field: str | None) -> list[str]:
     """The columns of a table, or the fields of its first record, that are not read."""
     if file.endswith(CSV):
-        return columns_passed_over(head(folder, file))
+        return columns_passed_over(head(folder, file), Columns.chosen(None, field))
     if file.endswith(PARQUET):
         names = list(read_schema(folder.root / file).names)
         rows: Sequence[Mapping[str, Any]] = _first_rows(folder.root / file)
     else:
         rows = first_rows(folder, file).get("", [])
         names = list(without_nulls(rows)) if rows else []
-    read = [IMAGE, *_chosen(rows).fields, first_of(names, SPLIT_COLUMNS)]
+    read = [IMAGE, *_chosen(rows, field).fields, first_of(names, SPLIT_COLUMNS)]
     return [name for name in names if name not in read]
 
 
-def _chosen(records: Sequence[Mapping[str, Any]]) -> Chosen:
-    """The fields of the captions of a file, by its first records; none without a record."""
+def _chosen(records: Sequence[Mapping[str, Any]], field: str | None) -> Chosen:
+    """The fields of the captions of a file, by its first records, or the one that somebody has
+    named; none without a record."""
     first = without_nulls(records) if records else {}
+    if field is not None:
+        return Chosen(next(iter(caption_columns(tuple(first), (field,))), [field]))
     finds = caption_columns(tuple(first))
     return chosen_fields(finds, records, inner_caption(first)) if finds else Chosen([])
 
 
-def _read_lines(path: Path) -> pd.DataFrame:
+def _read_lines(path: Path, field: str | None) -> pd.DataFrame:
     """The captions of metadata.jsonl, as `read_captions` returns those of a table: a record on each
     line, the caption a text or some texts."""
     hint = f"each line is a record with {IMAGE} and a caption: mend these lines"
-    return _table(path, read_json_lines(path, dict[str, Any], hint), hint)
+    return _table(path, read_json_lines(path, dict[str, Any], hint), hint, field)
 
 
 def _first_in_parquet(path: Path) -> list[str] | None:
@@ -204,7 +214,7 @@ def _rows_of(batch: pa.RecordBatch, columns: Sequence[str]) -> list[Mapping[str,
     return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path, field: str | None) -> pd.DataFrame:
     """The captions of metadata.parquet, as `read_captions` returns those of a table."""
     hint = f"it needs text columns {IMAGE} and one of captions: write it again"
     records: list[Mapping[str, Any]] = []
@@ -216,22 +226,24 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise WorkbenchError(f"{path}: {error.message}", hint) from None
     if not columns:
         raise WorkbenchError(f"{path}: no columns of images and captions", hint)
-    return _table(path, records, hint)
+    return _table(path, records, hint, field)
 
 
 _READ = {".jsonl": _read_lines, ".parquet": _read_parquet}
 
 
-def _table(path: Path, records: Sequence[Mapping[str, Any]], hint: str) -> pd.DataFrame:
+def _table(
+    path: Path, records: Sequence[Mapping[str, Any]], hint: str, field: str | None
+) -> pd.DataFrame:
     """The captions of records, as `read_captions` returns those of a table; faults are named."""
     rows: list[tuple[str, str, str]] = []
     faulty: list[str] = []
-    chosen = _chosen(records[:LOOKED_AT])
+    chosen = _chosen(records[:LOOKED_AT], field)
     if chosen.doubt:
         raise doubted(str(path), chosen.doubt)
     for number, record in enumerate(records, 1):
         try:
-            rows += _captions_of(record, chosen.fields)
+            rows += _captions_of(record, chosen.fields, is_named=field is not None)
         except ValueError as error:
             faulty.append(f"{number} ({error})")
     problems = Problems(str(path))
@@ -242,13 +254,16 @@ def _table(path: Path, records: Sequence[Mapping[str, Any]], hint: str) -> pd.Da
     return pd.DataFrame(rows, columns=["image", "text", "split"]).assign(number=-1)
 
 
-def _captions_of(record: Mapping[str, Any], fields: Sequence[str]) -> list[tuple[str, str, str]]:
+def _captions_of(
+    record: Mapping[str, Any], fields: Sequence[str], is_named: bool
+) -> list[tuple[str, str, str]]:
     """Image, text and split of each caption of a record, in the fields of most records or in others
     that are called so; ValueError says what is wrong with it."""
     if not isinstance(record.get(IMAGE), str):
         raise ValueError(f"no text {IMAGE}")
     own = [name for name in fields if name in record]
-    columns = [own] if own else caption_columns(tuple(record))
+    others = [] if is_named else caption_columns(tuple(record))
+    columns = [own] if own else others
     if not columns:
         raise ValueError(f"no caption ({', '.join(CAPTION_COLUMNS[:4])} ...)")
     values = [record[key] for key in columns[0]]

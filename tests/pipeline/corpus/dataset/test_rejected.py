@@ -70,3 +70,13 @@ def test_images_in_folders_of_what_was_put_aside_are_named(tmp_path, called, cap
     line = f"2 images in folders called {called.rpartition('/')[2]}: read as all others"
     assert line in capsys.readouterr().err
     assert rejected_folders(names[4:]) == ()
+
+
+@pytest.mark.parametrize(("cells", "is_said"), [("010", True), ("012", False), ("111", False)])
+def test_labels_of_0_and_1_may_say_which_captions_are_true(tmp_path, cells, is_said, capsys):
+    raw = tmp_path / "raw"
+    save_images(raw / "images", *NAMES)
+    rows = "".join(f"{image},A dog.,{cells[p % 3]}\n" for p, image in enumerate(NAMES))
+    (raw / "x.csv").write_text(f"image,caption,label\n{rows}")
+    read_all("auto", raw)
+    assert ("marked label = 0" in capsys.readouterr().err) is is_said
