@@ -286,7 +286,7 @@ def _unusable(
 ) -> frozenset[str]:
     """The images that the check of all leaves out or refuses: those without a file, or without a
     caption. No split is drawn from them."""
-    have_words = ~captions["text"].str.strip().isin({"", *NOTHING})
+    have_words = ~captions["text"].astype(str).str.strip().isin({"", *NOTHING})
     moved = {located.path(name) for name in captions["image_id"][have_words]}
     without = {image for image in named if image not in moved} | missing
     return frozenset(without) if len(without) < len(named) else frozenset()

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     FEWEST_WORDS,
-    answers_of,
     plain_name,
     plain_texts,
-    question_of,
 )
+from pipeline.corpus.dataset.conversations import answers_of, question_of
 from pipeline.runtime.errors import WorkbenchError, listing
 
 NEARLY_ALL = 0.9
@@ -206,7 +205,7 @@ def are_requests(texts: Sequence[str]) -> bool:
         texts: of different images.
     """
     few = len(texts) > 2 and 2 * len(set(texts)) <= len(texts)
-    return few and sum(map(_is_request, texts)) >= NEARLY_ALL * len(texts)
+    return few and sum(map(asks_for_description, texts)) >= NEARLY_ALL * len(texts)
 
 
 def are_questions(texts: Sequence[str]) -> bool:
@@ -246,15 +245,19 @@ def check_questions(place: str, conversations: Iterable[object]) -> None:
 def _is_described(question: str, answer: str) -> bool:
     """Whether a question asks for a description or, where nobody knows, whether the answer is long
     as one."""
-    if question and (_is_request(question) or _KNOWN.search(question)):
-        return _is_request(question)
+    if question and (asks_for_description(question) or _KNOWN.search(question)):
+        return asks_for_description(question)
     if " " not in answer:
         return len(answer) > _LETTERS_WITHOUT_BLANKS and not answer.isascii()
     return len(answer.split()) > FEWEST_WORDS and _BOX_AS_TEXT.fullmatch(answer) is None
 
 
-def _is_request(text: str) -> bool:
-    """Whether a text asks for a description of an image."""
+def asks_for_description(text: str) -> bool:
+    """Whether a text asks for a description of an image.
+
+    Args:
+        text: what somebody asked.
+    """
     return _DESCRIBE.search(text) is not None and _OTHERWISE.search(text) is None
 
 

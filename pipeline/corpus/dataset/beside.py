@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from pipeline.corpus.dataset.folder import Folder, joined, shared_parts
 from pipeline.corpus.dataset.takeout import name_of_photograph, names_in_record
+from pipeline.corpus.dataset.xmp import XMP_ENDING
 
 # Where an image has both, the first is read: tools for training keep tags in `.txt` then.
 TEXT_ENDINGS = (".caption", ".txt")
-RECORD_ENDING = ".json"
+RECORD_ENDINGS = (".json", XMP_ENDING)
 BESIDE = "/"  # stands for the folders of the images, where texts lie beside them
 
 
@@ -112,7 +113,7 @@ def pairs_of(
     """
     images = _images(folder, images_in)
     texts = _paired("text", TEXT_ENDINGS, folder, images, texts_in, but)
-    return texts, _paired("record", (RECORD_ENDING,), folder, images, texts_in)
+    return texts, _paired("record", RECORD_ENDINGS, folder, images, texts_in)
 
 
 def _stem(file: str) -> str:

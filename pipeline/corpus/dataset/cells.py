@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from pipeline.corpus.dataset.conversations import answers_of
 from pipeline.runtime.errors import listing
 from pipeline.runtime.text import is_text
 
@@ -20,16 +21,26 @@ IMAGE_COLUMNS = (
     *("image_file", "img", "img_path", "img_name", "photo", "picture", "path", "file"),
     *("image_id", "image_url", "url"),
 )
-CAPTION_COLUMNS = (
+# The same, which other things may be called, too: only where files are called as their cells are.
+RARE_IMAGE_COLUMNS = (
+    *("source_ref", "image_files", "uri", "src", "screenshot", "screen_id", "painting"),
+    *("bild", "bilddatei", "datei", "dateiname", "fichier", "imagen", "archivo", "imagem"),
+    *("arquivo", "immagine", "图片", "图像", "画像"),
+)
+COMMON_CAPTION_COLUMNS = (
     *("caption", "captions", "comment", "text", "texts", "raw", "sentence", "sentences"),
     *("image_caption", "description", "image_description", "imagedescription", "caption_abstract"),
     *("report", "cap", "alt_text", "image_alt_text", "alternative_text"),
     *("caption_str", "prompt", "title"),
 )
-# Conversations about an image (LLaVA's), of which the only answer is the caption; and the fields of
-# a turn, with who answers.
-CONVERSATIONS = ("conversations", "conversation", "messages")
-_TURNS = {("from", "value"): "gpt", ("role", "content"): "assistant"}
+# Those of texts that may be others than captions, or of other languages, come last.
+RARE_CAPTION_COLUMNS = (
+    *("caption_text", "synthetic_caption", "annotations_captions", "utterance", "paragraph"),
+    *("alt", "summary", "bildunterschrift", "bildbeschreibung", "beschreibung", "légende"),
+    *("legende", "descripción", "descripcion", "leyenda", "descrizione", "didascalia"),
+    *("descrição", "legenda", "描述", "说明", "説明", "описание", "подпись"),
+)
+CAPTION_COLUMNS = (*COMMON_CAPTION_COLUMNS, *RARE_CAPTION_COLUMNS)
 SPLIT_COLUMNS = ("split", "set", "subset", "partition", "phase", "set_name")
 ROW_NUMBERS = ("", "id", "index", "unnamed:_0")  # columns that only number what they stand beside
 # A field of a record that is a caption; Karpathy's records have `raw`, `tokens` and `sentid`.
@@ -51,6 +62,11 @@ BETWEEN = ("<sep>", "||", "|", "\n")
 MOST_OF = 0.9  # of the cells of a column, of which the others may have one caption
 FEWEST_WORDS = 3  # of a caption beside others in a cell
 LONGEST_LIST = 1 << 20  # characters of a list that is written as text
+# What programs for metadata write before a name (`XMP:Description`), and what Mechanical Turk
+# writes before what it shows and what it is told.
+_GROUP = r"(?:exif\w*|file|system|ifd0|iptc|xmp(?:_\w+)?|dc|dcterms|dublin_core):"
+_BEFORE_IMAGE = re.compile(rf"{_GROUP}|input\.")
+_BEFORE_CAPTION = re.compile(rf"{_GROUP}|answer\.")
 # A list as Python writes it, with commas, or without as NumPy does: no parser sees anything else.
 _STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _PYTHON_LIST = re.compile(rf"\[\s*(?:(?:{_STRING.pattern})[\s,]*)+\]", re.DOTALL)
@@ -66,8 +82,32 @@ class Text(NamedTuple):
 
 def plain_name(name: str) -> str:
     """The name of a column as the lists above have it: `File Name` is `file_name`."""
-    words = name.strip().strip('"').lower().replace("-", " ").split()
+    words = name.strip(' \t\r\n"<>#').lower().replace("-", " ").replace("/", " ").split()
     return "_".join(words)
+
+
+def image_columns(names: Sequence[str], wanted: Sequence[str] = IMAGE_COLUMNS) -> list[str]:
+    """Those of some columns that are called as images are, the best first.
+
+    Args:
+        names: of the columns, as the file writes them.
+        wanted: what columns of images are called, the best first.
+
+    Returns:
+        The names. Those that are called so but for a group of metadata before it (`File:FileName`)
+        or without a blank (`imageFile`) come last.
+    """
+    own = [name for word in wanted for name in names if plain_name(name) == word]
+    others = [name for word in wanted for name in names if _is_nearly(name, word, _BEFORE_IMAGE)]
+    return [*dict.fromkeys([*own, *others])]
+
+
+def _is_nearly(name: str, word: str, before: re.Pattern[str]) -> bool:
+    """Whether a column is called by a word with something before it, or without its blanks."""
+    plain = plain_name(name)
+    match = before.match(plain)
+    own = plain[match.end() :] if match is not None else plain
+    return own.replace("_", "") == word.replace("_", "")
 
 
 def first_of(names: Collection[str], wanted: Iterable[str]) -> str | None:
@@ -119,7 +159,10 @@ def _called(names: Sequence[str], word: str) -> list[str]:
     return (
         [name for name in names if name == word]
         or [name for name in names if plain_name(name) == word.lower()]
-    )[:1] or [name for name in names if numbered.fullmatch(plain_name(name))]
+    )[:1] or (
+        [name for name in names if numbered.fullmatch(plain_name(name))]
+        or [name for name in names if _is_nearly(name, word.lower(), _BEFORE_CAPTION)][:1]
+    )
 
 
 def is_plain(value: object) -> bool:
@@ -178,35 +221,6 @@ def texts_of(cell: Any, by_line: bool = False) -> list[Text]:
     if answers:  # to several questions there is no telling which describes the image
         return [Text(answers[0])] if len(answers) == 1 else []
     return [text for entry in cell for text in texts_of(entry, by_line)]
-
-
-def answers_of(cell: object) -> list[str]:
-    """The answers in a conversation, a list of turns; empty for anything else.
-
-    Args:
-        cell: of a field.
-    """
-    turns = cell if isinstance(cell, list) else []
-    for (who, what), answerer in _TURNS.items():
-        if all(isinstance(turn, Mapping) and {who, what} <= turn.keys() for turn in turns):
-            said = (turn[what] for turn in turns if turn[who] == answerer)
-            return [text for text in said if isinstance(text, str)]
-    return []
-
-
-def question_of(cell: object) -> str:
-    """What a conversation says before its first answer; "" for anything else.
-
-    Args:
-        cell: of a field, a list of turns.
-    """
-    turns = cell if isinstance(cell, list) else []
-    for (who, what), answerer in _TURNS.items():
-        if all(isinstance(turn, Mapping) and {who, what} <= turn.keys() for turn in turns):
-            said_by = [turn[who] for turn in turns]
-            first = said_by.index(answerer) if answerer in said_by else len(turns)
-            return " ".join(str(turn[what]) for turn in turns[:first])
-    return ""
 
 
 def lines_of(text: str) -> list[str]:

@@ -15,13 +15,13 @@ from pipeline.corpus.dataset.annotations import one_split_each
 from pipeline.corpus.dataset.asked import BESIDE, Chosen, chosen_fields
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
-    CONVERSATIONS,
     SPLIT_COLUMNS,
     are_captions,
     caption_columns,
     plain_name,
     texts_of,
 )
+from pipeline.corpus.dataset.conversations import CONVERSATIONS
 from pipeline.corpus.dataset.no_captions import is_name_of_file, is_own_name
 from pipeline.corpus.dataset.splits import (
     check_other_splits,
@@ -65,8 +65,11 @@ class Records:
 
         Args:
             image: its path.
-            value: of its JSON file; anything but a record says nothing.
+            value: of its JSON file; anything but a record, or a list of one as exiftool writes it,
+                says nothing.
         """
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
         record = value if isinstance(value, Mapping) else {}
         for name in record:
             if name not in self.names:

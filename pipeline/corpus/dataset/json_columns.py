@@ -8,12 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
-from pipeline.corpus.dataset.recognise import (
-    LOOKED_AT_RECORDS,
-    first_rows,
-    head,
-    without_nulls,
-)
+from pipeline.corpus.dataset.recognise import head
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_text
 
@@ -41,33 +36,6 @@ def records_of_columns(folder: Folder, file: str) -> Sequence[dict[str, Any]]:
         whole: dict[str, Any] = json.loads(read_text(folder.root / file))
         return _by_split(whole) if _SPLIT.match(text) else _by_column(whole)
     return ()
-
-
-def first_of_lists(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
-    """The first record of each list of records in a JSON file, or of its table by columns.
-
-    Args:
-        folder: the files of the user's folder.
-        file: a JSON file in it, or one with a JSON record on each line.
-
-    Returns:
-        As `first_records`; a table has the key "".
-    """
-    return {name: without_nulls(rows) for name, rows in rows_of_lists(folder, file).items()}
-
-
-def rows_of_lists(folder: Folder, file: str) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """The first records of each list of records in a JSON file, or of its table by columns.
-
-    Args:
-        folder: the listed folder.
-        file: a JSON file in it, or one with a JSON record on each line.
-
-    Returns:
-        As `first_rows`; a table has the key "".
-    """
-    rows = records_of_columns(folder, file)
-    return {"": rows[:LOOKED_AT_RECORDS]} if rows else first_rows(folder, file)
 
 
 def _by_column(whole: Mapping[str, Any]) -> list[dict[str, Any]]:

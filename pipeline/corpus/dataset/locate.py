@@ -44,6 +44,8 @@ from pipeline.runtime.text import Problems, is_inside
 _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
 # What names of images on somebody's disk, or of addresses, begin with.
 _BEGINNING = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?/*")
+# What Label Studio writes before the name of a file that was uploaded to it; no UUID.
+_UPLOADED = re.compile(r"[0-9a-f]{8}-(?![0-9a-f]{4}-)")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 # A name that counts files: `7`, `IMG_0007`. Longer numbers are ids, which no two images share.
 _COUNTED = re.compile(r"(?:[^\W\d_]+[ _-]?)?\d{1,6}")
@@ -316,8 +318,17 @@ def _number(file: str) -> str:
     return stem.lstrip("0") or "0" if stem.isdecimal() and stem.isascii() else stem
 
 
+def _before_upload(file: str) -> str:
+    """The name of a file without its ending as it was before it was uploaded."""
+    stem = without_ending(file)
+    match = _UPLOADED.match(stem)
+    return stem[match.end() :] if match is not None else stem
+
+
 # What of two names of files must be equal, the strictest first.
-_KEYS: tuple[Callable[[str], str], ...] = (str, str.lower, without_ending, _of_address, _number)
+_KEYS: tuple[Callable[[str], str], ...] = (
+    *(str, str.lower, without_ending, _of_address, _number, _before_upload),
+)
 
 
 def _name_of_2017(name: str) -> str:
@@ -341,7 +352,9 @@ def _in_best_place(
     Returns:
         Written names to paths inside the root; empty where two folders fit equally well.
     """
-    wanted = {key(file): name for file, name in files.items()}
+    keys = {file: key(file) for file in files}
+    counts = Counter(keys.values())  # of names with one key nobody knows whose a file is
+    wanted = {keys[file]: name for file, name in files.items() if counts[keys[file]] == 1}
     places: dict[tuple[int, int], list[str]] = defaultdict(list)
     for place, there in folder.files.items():
         shared = shared_parts(above, place)

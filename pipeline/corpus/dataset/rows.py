@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from pipeline.corpus.dataset.asked import BESIDE, LOOKED_AT, chosen_fields, doubted
 from pipeline.corpus.dataset.cells import (
-    CAPTION_COLUMNS,
+    COMMON_CAPTION_COLUMNS,
     NUMBER,
+    RARE_CAPTION_COLUMNS,
     SPLIT_COLUMNS,
     TEXT_FIELDS,
     TOKENS,
@@ -51,7 +52,7 @@ from pipeline.runtime.text import Problems
 # Names that break ties. Hugging Face's copies of tar files name columns by the members' endings.
 IMAGE_NAMES = ("image", "img", *(ending[1:] for ending in IMAGE_ENDINGS), "picture", "photo")
 LINES = "txt"  # a column of texts whose lines are captions
-CAPTION_NAMES = (*CAPTION_COLUMNS, LINES, "json", "alt")
+CAPTION_NAMES = (*COMMON_CAPTION_COLUMNS, LINES, "json", *RARE_CAPTION_COLUMNS)
 FIELDS = (*TEXT_FIELDS, TOKENS, NUMBER)  # of records of captions that are read
 BATCH_BYTES = 1 << 23  # of rows that are Python's values at a time
 DIGITS = 12  # of a digest in a name

@@ -17,9 +17,11 @@ from pipeline.corpus.dataset.asked import are_boxes, are_questions, chosen_field
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
+    RARE_IMAGE_COLUMNS,
     SPLIT_COLUMNS,
     caption_columns,
     first_of,
+    image_columns,
     plain_name,
 )
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
@@ -29,7 +31,8 @@ from pipeline.corpus.dataset.splits import split_named, split_of_flag
 
 SEPARATORS = ("\t", "|", ";", ",")
 NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
-ID_COLUMNS = ("id", "key", "name", "uid")  # of images where files are called so, as in ImageCLEF
+# Of images where files are called so, as in ImageCLEF.
+ID_COLUMNS = ("id", "key", "name", "uid")
 _OF_IMAGES = re.compile(r"(?:image|img|photo|picture|pic_|foto|bild)")  # photo_id, image_number
 LINES_LOOKED_AT = 100
 FEW_ROWS = 8  # of fewer, equal numbers of commas may be chance
@@ -185,7 +188,7 @@ def has_titles(form: Form) -> bool:
     Args:
         form: that of the table.
     """
-    return form.has_header and form.names[form.captions[0]] == "title"
+    return form.has_header and form.names[form.captions[0]].rpartition(":")[2] == "title"
 
 
 def texts_behind_images(text: str) -> list[str]:
@@ -233,8 +236,11 @@ def _named_form(
     names = [plain_name(name) for name in header.split(separator)]
     image = _place_of(names, columns.images)
     if columns.images == IMAGE_COLUMNS:
-        rows = [line.rstrip("\n").split(separator) for line in lines[1:]]
-        image = image_column(names, rows, there)
+        rows = _split_lines(lines[1:], separator)
+        whole = [
+            row for row in rows if len(row) >= len(names)
+        ]  # others end a text of several lines
+        image = image_column(names, whole or rows, there)
     captions = caption_columns(tuple(names), columns.captions)
     doubt = ""
     if columns.captions == CAPTION_COLUMNS and captions:
@@ -272,25 +278,27 @@ def image_column(
 
     Returns:
         The place of the column that is called so. Where its cells are numbers, which may count the
-        rows, or where none is called so: a column of files of images, else one of ids that files
-        are called by. None where there is none, or where two columns of ids could be it.
+        rows, or where none is called so: the column of files of images, else one of ids that files
+        are called by. None where there is none, or where two could be it.
     """
     cells = [
         [row[place].strip().strip('"') if place < len(row) else "" for row in rows]
         for place in range(len(names))
     ]
-    called = first_of(names, IMAGE_COLUMNS)
+    called = next(iter(image_columns(names)), None)
     if called is not None and not _are_numbers(cells[names.index(called)]):
         return names.index(called)
     found = [place for place in range(len(names)) if _are_there(cells[place], there)]
-    ids = [place for place in found if names[place] in ID_COLUMNS]
+    rare = image_columns(names, RARE_IMAGE_COLUMNS)
+    ids = [place for place in found if names[place] in (*ID_COLUMNS, *rare)]
     of_images = [place for place in found if _OF_IMAGES.match(names[place])]
-    if called is None and not ids and not of_images:
-        return None
     files = {
         name: place for place, name in enumerate(names) if all(map(_is_image, cells[place] or [""]))
     }
-    best = first_of(files, IMAGE_COLUMNS)
+    if called is None and not ids and not of_images:
+        only = [place for place in files.values() if place in found]
+        return only[0] if len(files) == len(only) == 1 else None
+    best = next(iter(image_columns([*files])), None)
     if best is not None:
         return files[best]
     if files:  # of two nobody knows which is meant, as image_before and image_after

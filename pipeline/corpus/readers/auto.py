@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pipeline.corpus.dataset import READERS
 from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain, plain_texts
 from pipeline.corpus.dataset.folder import Folder
-from pipeline.corpus.dataset.json_columns import first_of_lists
+from pipeline.corpus.dataset.json_forms import first_of_lists
 from pipeline.corpus.dataset.locate import is_among
 from pipeline.corpus.dataset.no_captions import (
     no_captions,

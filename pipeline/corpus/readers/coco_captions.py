@@ -19,7 +19,7 @@ from pipeline.corpus.dataset.annotations import (
     one_split_each,
     read_annotations,
 )
-from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, passed_over
+from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, first_of, passed_over
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
@@ -46,6 +46,7 @@ from pipeline.runtime.text import Problems
 EXPECTED = (
     "JSON in MS-COCO's form: images with id and file_name, annotations with image_id and caption"
 )
+NAMES = ("file_name", "filename")  # of an image's field; the second in home-made files and KTVIC
 PUBLISHED = ("captions_train20??.json", "captions_val20??.json")
 _FOLDER = re.compile(r"(?<![a-z])(train|val|test|dev)(20\d\d)?(?![a-z0-9])")
 
@@ -82,10 +83,11 @@ def recognise(folder: Folder) -> list[Found]:
         path = folder.root / file
         records = first_records(folder, file)
         image = records.get("images") or (record_under(path, "images") if records else {})
-        if isinstance(image.get("file_name"), str) and "id" in image:
+        name = first_of(image, NAMES)
+        if name is not None and isinstance(image[name], str) and "id" in image:
             caption = records.get("annotations") or record_under(path, "annotations")
             if isinstance(caption.get("caption"), str) and "image_id" in caption:
-                names[file] = values_in_head(folder, file, "file_name") or (image["file_name"],)
+                names[file] = values_in_head(folder, file, name) or (image[name],)
                 has_splits[file] = split_field(image) is not None
     return [
         Found(
@@ -176,9 +178,10 @@ def _with_paths(own: _File, paths: Mapping[tuple[str, str], str]) -> _File:
     return replace(own, images=[paths.get((name, split or ""), name) for name, split in named])
 
 
-def _annotations_kind(split: str) -> Any:
-    """The type of a file's value. split: the field of its images that says their splits."""
-    fields: dict[str, Any] = {"id": int | str, "file_name": Name, split: NotRequired[str | None]}
+def _annotations_kind(name: str, split: str) -> Any:
+    """The type of a file's value. name: the field of its images that names their files; split: the
+    one that says their splits."""
+    fields: dict[str, Any] = {"id": int | str, name: Name, split: NotRequired[str | None]}
     image_kind: Any = TypedDict("Image", fields)  # type: ignore[misc]
     lists = {
         "images": Annotated[list[image_kind], Field(min_length=1)],
@@ -194,14 +197,15 @@ def _read_file(folder: Folder, file: str) -> _File:
     hint = f"expected is {EXPECTED}"
     first = first_records(folder, file).get("images") or record_under(path, "images")
     field = split_field(first) or SPLIT_COLUMNS[0]
-    value = read_annotations(path, _annotations_kind(field), hint)
+    name = first_of(first, NAMES) or NAMES[0]
+    value = read_annotations(path, _annotations_kind(name, field), hint)
     captions = value["annotations"]
-    prefix = _images_folder(path.name, [image["file_name"] for image in value["images"]], folder)
+    prefix = _images_folder(path.name, [image[name] for image in value["images"]], folder)
     split = split_in_path(file)
     images: dict[int | str, tuple[str, str | None]] = {}
     twice = []
     for image in value["images"]:
-        own = (f"{prefix}{image['file_name']}", image.get(field) or split)
+        own = (f"{prefix}{image[name]}", image.get(field) or split)
         if images.setdefault(image["id"], own) != own:
             twice.append(image["id"])
     orphans = [

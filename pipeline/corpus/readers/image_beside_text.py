@@ -1,10 +1,11 @@
 """Photographs with their captions in files of the same name: IMG_1.jpg beside IMG_1.txt, or beside
-IMG_1.json, a record that has a caption (image_records.py)."""
+IMG_1.json or IMG_1.xmp, a record that has a caption (image_records.py)."""
 
 import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,9 @@ import pandas as pd
 
 from pipeline.corpus.dataset.annotations import described_source
 from pipeline.corpus.dataset.asked import check_questions, doubted
-from pipeline.corpus.dataset.beside import BESIDE, RECORD_ENDING, TEXT_ENDINGS, Pairs, pairs_of
-from pipeline.corpus.dataset.cells import CONVERSATIONS, passed_over
+from pipeline.corpus.dataset.beside import BESIDE, RECORD_ENDINGS, TEXT_ENDINGS, Pairs, pairs_of
+from pipeline.corpus.dataset.cells import passed_over
+from pipeline.corpus.dataset.conversations import CONVERSATIONS
 from pipeline.corpus.dataset.folder import Folder, without_ending
 from pipeline.corpus.dataset.image_records import Records
 from pipeline.corpus.dataset.recognise import Found, head
@@ -23,6 +25,7 @@ from pipeline.corpus.dataset.split_lists import said_by_folders
 from pipeline.corpus.dataset.split_names import Known, split_of_list
 from pipeline.corpus.dataset.splits import split_in_path
 from pipeline.corpus.dataset.text_lines import captions_of_texts, has_words
+from pipeline.corpus.dataset.xmp import XMP_ENDING, read_xmp
 from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, is_text, read_json, read_text
@@ -72,7 +75,7 @@ def recognise(folder: Folder) -> list[Found]:
     """Texts of words beside the images of a folder, or records of which some have captions: few
     photographs of an album may have one. Or both, each beside some. Where most images have none,
     most texts must be called like an image."""
-    files = folder.matching(*(f"*{ending}" for ending in (*TEXT_ENDINGS, RECORD_ENDING)))
+    files = folder.matching(*(f"*{ending}" for ending in (*TEXT_ENDINGS, *RECORD_ENDINGS)))
     if MOST_COPIES * len(files) <= folder.photographs and not _are_called_so(folder, files):
         return []  # the images of a large folder are not paired for nothing
     pairs, left = _read_and_left(folder)
@@ -111,10 +114,7 @@ def _sight(folder: Folder, pairs: Pairs) -> _Sight:
     records = Records()
     step = max(1, -(-len(images) // RECORDS_LOOKED_AT))
     for text in [*images][::step]:
-        try:
-            records.add(images[text], json.loads(head(folder, text)))
-        except (ValueError, RecursionError):
-            records.add(images[text], None)
+        records.add(images[text], _first_value(folder, text))
     fields = records.caption_fields().fields
     captions = [" ".join(records.captions(image, fields)) for image in records.cells]
     return _Sight(
@@ -122,6 +122,21 @@ def _sight(folder: Folder, pairs: Pairs) -> _Sight:
         described=_with_words(captions),
         have_splits=records.split_fields() != [],
     )
+
+
+def _first_value(folder: Folder, file: str) -> Any:
+    """What the beginning of a record's file says; None for what is damaged, which reading names."""
+    with suppress(WorkbenchError, ValueError, RecursionError):
+        if file.lower().endswith(XMP_ENDING):
+            _check_file(folder.root / file)
+            return read_xmp(folder.root / file)
+        return json.loads(head(folder, file))
+    return None
+
+
+def _record(path: Path) -> Any:
+    """A record, of either kind."""
+    return read_xmp(path) if path.name.lower().endswith(XMP_ENDING) else read_json(path)
 
 
 def _with_words(texts: Iterable[str]) -> int:
@@ -159,7 +174,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         raise WorkbenchError(
             f"{raw}: no image has a text of its name, as IMG_1.jpg and IMG_1.txt",
             "put texts that end in .txt or .caption beside the images, a line for each caption, or "
-            'records {"caption": "..."} that end in .json',
+            'records {"caption": "..."} that end in .json, or sidecars that end in .xmp',
         )
     if pairs.noun == "text":
         described = _of_texts(raw, pairs, options.corpus.text_lines)
@@ -320,7 +335,7 @@ def _of_texts(raw: Path, pairs: Pairs, text_lines: str | None) -> _Described:
 def _of_records(raw: Path, pairs: Pairs, config: CorpusConfig) -> _Described:
     """What the records of images say; images whose record has no caption are left out."""
     records = Records(config.caption_field)
-    for image, value in _loaded(raw, pairs, read_json):
+    for image, value in _loaded(raw, pairs, _record):
         records.add(image, value)
     fields, doubt = records.caption_fields()
     if doubt:

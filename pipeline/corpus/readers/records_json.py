@@ -30,21 +30,21 @@ from pipeline.corpus.dataset.asked import (
 )
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
-    CONVERSATIONS,
     IMAGE_COLUMNS,
     NOTHING,
+    RARE_IMAGE_COLUMNS,
     SPLIT_COLUMNS,
-    answers_of,
     are_captions,
     caption_columns,
+    image_columns,
     is_plain,
     passed_over,
-    plain_name,
     plain_texts,
     texts_of,
 )
+from pipeline.corpus.dataset.conversations import CONVERSATIONS, answers_of
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
-from pipeline.corpus.dataset.json_columns import records_of_columns, rows_of_lists
+from pipeline.corpus.dataset.json_forms import flat_records, rows_of_lists
 from pipeline.corpus.dataset.locate import has_its_name, told_apart
 from pipeline.corpus.dataset.no_captions import no_captions, what_instead
 from pipeline.corpus.dataset.recognise import (
@@ -56,6 +56,7 @@ from pipeline.corpus.dataset.recognise import (
     few_files,
     files_by_split,
     first_pairs,
+    first_rows,
     head,
     parts_together,
     values_in_head,
@@ -139,8 +140,10 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
     names: dict[str, tuple[str, ...]] = {}
     has_split = {}
     for file in few_files(folder, *FILES):
-        rows = records_of_columns(folder, file)
-        keys = next(iter(_find_keys(rows_of_lists(folder, file), config)), None)
+        if _is_beside_image(folder, file):
+            continue
+        rows = _flat_records(folder, file, config)
+        keys = next(iter(_find_keys(_rows_of_lists(folder, file, config), config)), None)
         mapping = _mapping(folder, file, config)
         texts = _texts_of_images(folder, file, mapping) if mapping is not None else []
         if config.caption_field is None and what_instead(texts):
@@ -149,8 +152,7 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
             names[file] = (mapping.image,)
             has_split[file] = mapping.keys is not None and mapping.keys.has_split
         elif keys is not None and not are_persons(folder, file):
-            images = (row[keys.image] for row in rows[:MOST_NAMES])
-            names[file] = tuple(images) if rows else values_in_head(folder, file, keys.image)
+            names[file] = _names_in(rows, keys.image) or values_in_head(folder, file, keys.image)
             has_split[file] = bool(split_named(keys.records)) or keys.has_split
     return [
         Found(
@@ -160,6 +162,35 @@ def recognise(folder: Folder, config: CorpusConfig | None = None) -> list[Found]
         )
         for files in parts_together(files_by_split(names), names)
     ]
+
+
+def _is_beside_image(folder: Folder, file: str) -> bool:
+    """Whether a file is called as an image beside it, `1.jpg.json` or `1.json`: its record."""
+    stem = file.rpartition(".")[0]
+    return any(f"{stem}{ending}" in folder.images for ending in ("", *IMAGE_ENDINGS))
+
+
+def _names_in(rows: Sequence[Mapping[str, Any]], field: str) -> tuple[str, ...]:
+    """The images that the first rows name."""
+    own = (row.get(field) for row in rows[:MOST_NAMES])
+    return tuple(name for cell in own if is_plain(cell) for name in plain_texts(cell))
+
+
+def _flat_records(folder: Folder, file: str, config: CorpusConfig) -> Sequence[dict[str, Any]]:
+    """The flat records of a file of another form (`flat_records`); none where somebody has chosen a
+    field that they lack, which the file itself may have."""
+    rows = flat_records(folder, file)
+    chosen = {config.image_field, config.caption_field} - {None}
+    return rows if rows and chosen <= rows[0].keys() else ()
+
+
+def _rows_of_lists(
+    folder: Folder, file: str, config: CorpusConfig
+) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The first records of each list of a file (`rows_of_lists`), of the records that are read."""
+    if _flat_records(folder, file, config):
+        return rows_of_lists(folder, file)
+    return first_rows(folder, file)
 
 
 def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None:
@@ -227,7 +258,9 @@ def _keys_of(key: str, rows: Sequence[Mapping[str, Any]], config: CorpusConfig) 
     if config.caption_field is not None:
         chosen = Chosen([config.caption_field])
         captions = chosen.fields
-    if image is None or image not in record or not captions or captions[0] not in record:
+    if image is None or not captions or not {image, captions[0]} <= record.keys():
+        return None
+    if isinstance(record[image], dict):  # it names no image
         return None
     split = split_field(record) or SPLIT_COLUMNS[0]
     return _Keys(
@@ -247,9 +280,12 @@ def _image_field(key: str, record: Mapping[str, Any]) -> str | None:
     """The field of a record that names its image: of those that are called so the first with a file
     of an image, else the first."""
     texts = [name for name, value in record.items() if _is_text(value)]
-    named = [name for wanted in IMAGE_COLUMNS for name in texts if plain_name(name) == wanted]
+    named = image_columns(texts)
     if not named:
         named = [name for name in LISTS if _are_files(record.get(name))]
+    if not named:
+        rare = image_columns([*record], RARE_IMAGE_COLUMNS)
+        named = [name for name in rare if _is_file(record[name]) or _are_files(record[name])]
     if key == "annotations" and not _is_file(record.get("image_id")):
         named = [name for name in named if name != "image_id"]  # an id, in MS-COCO's form
     files = (name for name in named if _is_file(record[name]) or _are_files(record[name]))
@@ -396,7 +432,7 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
         if mapping.keys is not None and mapping.keys.doubt:
             raise doubted(str(path), mapping.keys.doubt)
         return _of_mapping(path, mapping, split, hint, config)
-    lists = rows_of_lists(folder, file)
+    lists = _rows_of_lists(folder, file, config)
     found = _find_keys(lists, config)
     if len(found) > 1 and not all(split_named(keys.records) for keys in found):
         raise WorkbenchError(
@@ -418,7 +454,7 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
     if keys.doubt:
         raise doubted(str(path), keys.doubt)
     kind: Any = _record_kind(keys)
-    rows = records_of_columns(folder, file)
+    rows = _flat_records(folder, file, config)
     if rows:
         own = checked(path, list(rows), list[kind], hint)
         return _rows(path, own, keys, split, config)
@@ -436,7 +472,7 @@ def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequ
     mapping = _mapping(folder, file, config)
     if mapping is not None:
         return mapping.keys.others if mapping.keys is not None else ()
-    return _find_keys(rows_of_lists(folder, file), config)[0].others
+    return _find_keys(_rows_of_lists(folder, file, config), config)[0].others
 
 
 def _record_kind(keys: _Keys) -> Any:
