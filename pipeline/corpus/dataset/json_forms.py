@@ -73,9 +73,10 @@ def flat_records(folder: Folder, file: str) -> Sequence[Record]:
     form = _form(folder, file)
     if form is None:
         return ()
+    whole: Any = None
     with suppress(WorkbenchError, ValueError, RecursionError):  # the reader says what is wrong
-        return form(folder, _whole(folder, file))
-    return ()
+        whole = _whole(folder, file)
+    return form(folder, whole)
 
 
 def first_of_lists(folder: Folder, file: str) -> Mapping[str, Mapping[str, Any]]:
@@ -139,6 +140,12 @@ def _form(folder: Folder, file: str) -> Form | None:
         return _of_photos
     if any(_photos_of(own) for own in lists.values()):
         return _of_albums
+    return None if record else _form_of_mapping(folder, file)
+
+
+def _form_of_mapping(folder: Folder, file: str) -> Form | None:
+    """The form of a file that begins as a mapping; None for any other."""
+    lists = first_records(folder, file)
     if lists and all(map(_is_listed, lists.values())):
         return _of_classes
     pairs = first_pairs(folder, file)
@@ -155,6 +162,11 @@ def _form(folder: Folder, file: str) -> Form | None:
 def _records(value: object) -> list[Mapping[str, Any]]:
     """The records in a list; none in anything else."""
     return [own for own in value if isinstance(own, Mapping)] if isinstance(value, list) else []
+
+
+def _fields(value: object) -> Mapping[str, Any]:
+    """The fields of a record; none of anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _under(value: object, name: str) -> Any:
@@ -188,7 +200,7 @@ def _of_label_studio(folder: Folder, whole: Any) -> list[Record]:
     annotations that they gave up. A task without a text has no caption."""
     texts: list[tuple[str, str, list[str]]] = []  # image, field, texts
     for task in _records(whole):
-        data = _under(task, "data") or {}
+        data = _fields(task.get("data"))
         image = next((own for own in data.values() if _is_file(own)), None)
         for annotation in _records(task.get("annotations")):
             for result in _records(annotation.get("result")):
@@ -204,12 +216,10 @@ def _of_argilla(folder: Folder, whole: Any) -> list[Record]:
     """Records of Argilla: an image among the fields, and responses of people under one name."""
     rows = []
     for record in _records(whole):
-        responses = _under(record, "responses") or {}
+        responses = _fields(record.get("responses"))
         name = next(iter(caption_columns(tuple(responses))), [""])[0]
         said = [own.get("value") for own in _records(responses.get(name))]
-        image = next(
-            (own for own in (_under(record, "fields") or {}).values() if _is_file(own)), None
-        )
+        image = next((own for own in _fields(record.get("fields")).values() if _is_file(own)), None)
         rows.append({"image": image, "captions": [text for text in said if isinstance(text, str)]})
     return [row for row in rows if row["image"] is not None and row["captions"]]
 
@@ -225,7 +235,7 @@ def _of_doccano(folder: Folder, whole: Any) -> list[Record]:
 
 def _of_via(folder: Folder, whole: Any) -> list[Record]:
     """Images of the VGG Image Annotator with the attributes of the whole file, not of regions."""
-    images = whole.get(_VIA, whole)
+    images = _fields(_fields(whole).get(_VIA, whole))
     records = [(own, _under(own, "file_attributes")) for own in _records([*images.values()])]
     return [
         {"image": own.get("filename"), **attributes}
@@ -236,12 +246,13 @@ def _of_via(folder: Folder, whole: Any) -> list[Record]:
 
 def _of_videos(folder: Folder, whole: Any) -> list[Record]:
     """Sentences about videos (MSR-VTT), each of which has a frame that is called as it is."""
-    splits = {own.get("video_id"): own.get("split") for own in _records(whole.get("videos"))}
-    rows = [
-        {"image": own.get("video_id"), "caption": own.get("caption")}
-        | {"split": splits.get(own.get("video_id"))}
-        for own in _records(whole.get("sentences"))
-    ]
+    videos = _records(_under(whole, "videos"))
+    splits = {str(own.get("video_id")): own.get("split") for own in videos}
+    rows = []
+    for sentence in _records(_under(whole, "sentences")):
+        video = str(sentence.get("video_id"))
+        split = splits.get(video)
+        rows.append({"image": video, "caption": sentence.get("caption"), "split": split})
     return rows if _are_there(folder, (str(row["image"]) for row in rows)) else []
 
 
@@ -290,7 +301,7 @@ def _image_of(record: Mapping[str, Any]) -> str:
 def _of_albums(folder: Folder, whole: Any) -> list[Record]:
     """Photographs in lists of albums, in whose folders they lie where these are called as an album
     is; or in those of posts (Instagram), whose text several of them share."""
-    lists = [whole] if isinstance(whole, list) else list(whole.values())
+    lists = [whole] if isinstance(whole, list) else [*_fields(whole).values()]
     rows = []
     for album in (own for value in lists for own in _records(value)):
         texts = [own for own in album.values() if isinstance(own, str)]
@@ -334,10 +345,8 @@ def _decoded(text: str) -> str:
 
 def _of_classes(folder: Folder, whole: Any) -> list[Record]:
     """Images in lists under their classes (NWPU-Captions), with captions raw, raw_1, ..."""
-    if not isinstance(whole, Mapping):
-        return []
     rows = []
-    for record in (own for value in whole.values() for own in _records(value)):
+    for record in (own for value in _fields(whole).values() for own in _records(value)):
         names = [name for name in record if re.fullmatch(r"raw(_\d+)?", name)]
         captions = [record[name] for name in names if isinstance(record[name], str)]
         rows.append(
@@ -353,11 +362,12 @@ def _is_listed(record: Mapping[str, Any]) -> bool:
 
 def _of_splits(folder: Folder, whole: Any) -> list[Record]:
     """Mappings of images to captions under the names of splits."""
-    if not all(split_named(name) and isinstance(own, Mapping) for name, own in whole.items()):
+    splits = _fields(whole)
+    if not all(split_named(name) and isinstance(own, Mapping) for name, own in splits.items()):
         return []
     rows = [
         {"image": image, "caption": captions, "split": split}
-        for split, own in whole.items()
+        for split, own in splits.items()
         for image, captions in own.items()
         if is_plain(captions)
     ]
@@ -366,7 +376,7 @@ def _of_splits(folder: Folder, whole: Any) -> list[Record]:
 
 def _of_equal_lists(folder: Folder, whole: Any) -> list[Record]:
     """Lists of images, of captions, and of whatever else, that belong together row by row."""
-    columns = {name: own for name, own in whole.items() if isinstance(own, list)}
+    columns = {name: own for name, own in _fields(whole).items() if isinstance(own, list)}
     image = first_of([*map(plain_name, columns)], ("images", *IMAGE_COLUMNS))
     if image is None or not caption_columns(tuple(columns)) or len(columns) < len(whole):
         return []

@@ -33,6 +33,8 @@ SEPARATORS = ("\t", "|", ";", ",")
 NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
 # Of images where files are called so, as in ImageCLEF.
 ID_COLUMNS = ("id", "key", "name", "uid")
+# Columns of tables whose texts are of parts of images: widgets, panels, boxes.
+_OF_PARTS = re.compile(r"(?:node|region|object|panel|widget|segment|bbox|box)(?:_?ids?)?")
 _OF_IMAGES = re.compile(r"(?:image|img|photo|picture|pic_|foto|bild)")  # photo_id, image_number
 LINES_LOOKED_AT = 100
 FEW_ROWS = 8  # of fewer, equal numbers of commas may be chance
@@ -243,8 +245,10 @@ def _named_form(
         image = image_column(names, whole or rows, there)
     captions = caption_columns(tuple(names), columns.captions)
     doubt = ""
-    if columns.captions == CAPTION_COLUMNS and captions:
+    if columns.captions == CAPTION_COLUMNS:
         rows = _split_lines(lines[1:], separator)
+        captions = _of_texts(captions, names, rows)
+    if columns.captions == CAPTION_COLUMNS and captions:
         chosen = chosen_fields(captions, [dict(zip(names, row, strict=False)) for row in rows])
         captions = [chosen.fields]
         doubt = chosen.doubt
@@ -264,6 +268,21 @@ def _named_form(
         names=tuple(names),
         doubt=doubt,
     )
+
+
+def _of_texts(
+    captions: list[list[str]], names: Sequence[str], rows: Sequence[Sequence[str]]
+) -> list[list[str]]:
+    """The columns of captions without those of which most first cells are names of files, as
+    programs write them where nobody wrote a text."""
+    kept = []
+    for own in captions:
+        places = [names.index(name) for name in own]
+        cells = [row[place] for row in rows for place in places if place < len(row)]
+        filled = [cell for cell in cells if cell.strip()]
+        if 2 * sum(map(_is_image, filled)) <= len(filled):
+            kept.append(own)
+    return kept
 
 
 def image_column(
@@ -289,7 +308,8 @@ def image_column(
     if called is not None and not _are_numbers(cells[names.index(called)]):
         return names.index(called)
     found = [place for place in range(len(names)) if _are_there(cells[place], there)]
-    rare = image_columns(names, RARE_IMAGE_COLUMNS)
+    has_parts = any(map(_OF_PARTS.fullmatch, names))
+    rare = [] if has_parts else image_columns(names, RARE_IMAGE_COLUMNS)
     ids = [place for place in found if names[place] in (*ID_COLUMNS, *rare)]
     of_images = [place for place in found if _OF_IMAGES.match(names[place])]
     files = {
@@ -297,7 +317,7 @@ def image_column(
     }
     if called is None and not ids and not of_images:
         only = [place for place in files.values() if place in found]
-        return only[0] if len(files) == len(only) == 1 else None
+        return only[0] if len(files) == len(only) == 1 and not has_parts else None
     best = next(iter(image_columns([*files])), None)
     if best is not None:
         return files[best]

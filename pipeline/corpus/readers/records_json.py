@@ -249,7 +249,11 @@ def _keys_of(key: str, rows: Sequence[Mapping[str, Any]], config: CorpusConfig) 
     """The keys of a list by its first records; None where it has no images or no captions."""
     record = without_nulls(rows)
     image = config.image_field or _image_field(key, record)
-    texts = [name for name, value in record.items() if are_captions(value) and name != image]
+    texts = [
+        name
+        for name, value in record.items()
+        if are_captions(value) and name != image and not _is_file(value)
+    ]
     if isinstance(record.get("filename"), str) and not is_plain(record.get("sentences")):
         texts = [name for name in texts if name != "sentences"]  # Karpathy's form
     finds = caption_columns(tuple(texts), (*CAPTION_COLUMNS, *CONVERSATIONS))

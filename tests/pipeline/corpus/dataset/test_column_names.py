@@ -79,6 +79,21 @@ def test_a_column_of_another_name_whose_files_are_there_has_the_images(tmp_path)
     assert texts_of(read_all("auto", tmp_path)) == CAPTIONS
 
 
+@pytest.mark.parametrize("part", ["nodeId", "panel", "bbox"])
+@pytest.mark.parametrize("image", ["screenId", "page"])
+def test_texts_of_parts_of_images_are_no_captions(tmp_path, image, part):
+    write_table(tmp_path, image, "caption", [part])
+    with pytest.raises(WorkbenchError, match="no columns of images"):
+        read_all("auto", tmp_path)
+
+
+def test_names_of_files_are_no_captions(tmp_path):
+    save_images(tmp_path, *NAMES)
+    (tmp_path / "mine.csv").write_text("image,alt\n" + "".join(f"{own},{own}\n" for own in NAMES))
+    with pytest.raises(WorkbenchError, match="no columns of images"):
+        read_all("auto", tmp_path)
+
+
 def test_of_two_such_columns_nobody_knows_which_is_meant(tmp_path):
     save_images(tmp_path, *NAMES, *(f"q{name}" for name in NAMES))
     rows = zip(NAMES, TEXTS, strict=True)

@@ -1,11 +1,14 @@
 """JSON whose records are not flat is read as meant: conversations, exports of programs, lists of
 other things than images; what may mean something else is refused."""
 
+import copy
 import json
 
 import pytest
 from reader_cases import read_all, save_images, texts_of
 
+from pipeline.corpus.dataset.folder import list_folder
+from pipeline.corpus.dataset.json_forms import flat_records
 from pipeline.runtime.errors import WorkbenchError
 
 NAMES = [f"{number:012d}.jpg" for number in range(4)]
@@ -179,6 +182,30 @@ def test_every_form_has_its_captions(tmp_path, name):
         assert set(map(len, found.values())) == {2 if name == "nwpu" else 1}
 
 
+def places_in(value, above=()):
+    """The keys and numbers that lead to every value inside another."""
+    yield above
+    keys = [*value] if isinstance(value, dict) else []
+    numbers = range(len(value)) if isinstance(value, list) else []
+    for key in (*keys, *numbers):
+        yield from places_in(value[key], (*above, key))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_damage_is_read_or_refused(tmp_path, name):
+    write(tmp_path, [])
+    folder = list_folder(tmp_path)
+    for number, place in enumerate([*places_in(FORMS[name])][1:]):
+        value = copy.deepcopy(FORMS[name])
+        inner = value
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = (None, 1, [], {}, [[{}]], {"a": 1})[number % 6]
+        (tmp_path / f"{number}.json").write_text(json.dumps(value))
+        rows = flat_records(folder, f"{number}.json")
+        assert all(isinstance(row, dict) for row in rows)
+
+
 def test_splits_of_other_forms_are_read(tmp_path):
     write(tmp_path, FORMS["splits"])
     splits = dict(read_all("auto", tmp_path).images[["image_id", "split"]].to_numpy())
@@ -194,6 +221,10 @@ def test_splits_of_other_forms_are_read(tmp_path):
         [{"image_id": 900 + number, "caption": text} for number, text in enumerate(TEXTS)],
         {"images": NAMES, "captions": TEXTS[:3]},
         [{"image": {"path": name}, "caption": text} for name, text in ROWS],
+        [{"labels": ["neutral"], "sentence1": text} for text in TEXTS],
+        [["x"], {"videos": [{"video_id": "x"}], "messages": [{"id": 1}]}],
+        [{"image": name, "alt": name} for name in NAMES],
+        {"photos": [{"uri": NAMES[0], "creation_timestamp": 1}], "other": 7},
     ],
 )
 def test_what_means_something_else_is_refused(tmp_path, value):
