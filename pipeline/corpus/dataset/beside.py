@@ -88,11 +88,12 @@ def _apart(image: str, text: str, other: str) -> str:
 
 
 class _Images(NamedTuple):
-    """Images by what a text or a record of theirs may be called: beside them and by Google Takeout
-    with its folder, elsewhere without it."""
+    """Images by what a text or a record of theirs may be called: beside them, whatever its case
+    (folded), and by Google Takeout with its folder, elsewhere without it."""
 
     paths: Sequence[str]
     beside: Mapping[str, Sequence[str]]
+    folded: Mapping[str, Sequence[str]]
     exported: Mapping[str, Sequence[str]]
     elsewhere: Mapping[str, Sequence[str]]
 
@@ -126,6 +127,7 @@ def _images(folder: Folder, images_in: str) -> _Images:
     others = set(folder.others)
     paths = [path for path in folder if path.startswith(images_in) and path not in others]
     beside: dict[str, list[str]] = defaultdict(list)
+    folded: dict[str, list[str]] = defaultdict(list)
     exported: dict[str, list[str]] = defaultdict(list)
     elsewhere: dict[str, list[str]] = defaultdict(list)
     for image in paths:
@@ -133,9 +135,10 @@ def _images(folder: Folder, images_in: str) -> _Images:
         place, _, file = image.rpartition("/")
         beside[image].append(image)  # IMG_1.jpg.txt
         beside[stem].append(image)
+        folded[stem.lower()].append(image)
         exported[joined(place, name_of_photograph(file))].append(image)
         elsewhere[stem.rpartition("/")[2]].append(image)
-    return _Images(paths, beside, exported, elsewhere)
+    return _Images(paths, beside, folded, exported, elsewhere)
 
 
 def _paired(
@@ -176,7 +179,7 @@ def _paired(
             for image in images.elsewhere.get(name, [])
             if not theirs.are_of_others(place, image.rpartition("/")[0])
         ]
-        nearest = exported or _nearest(text, elsewhere)
+        nearest = exported or images.folded.get(stem.lower()) or _nearest(text, elsewhere)
         if len(nearest) > 1:
             unclear[text] = nearest
         else:

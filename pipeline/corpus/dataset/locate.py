@@ -46,6 +46,8 @@ _COCO_2014 = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d{12}\.jpg)")
 _BEGINNING = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?/*")
 # What Label Studio writes before the name of a file that was uploaded to it; no UUID.
 _UPLOADED = re.compile(r"[0-9a-f]{8}-(?![0-9a-f]{4}-)")
+# What Roboflow writes behind it.
+_EXPORTED = re.compile(r"_(?:jpe?g|png|webp|bmp)\.rf\.[0-9A-Za-z]{16,}")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 # A name that counts files: `7`, `IMG_0007`. Longer numbers are ids, which no two images share.
 _COUNTED = re.compile(r"(?:[^\W\d_]+[ _-]?)?\d{1,6}")
@@ -319,10 +321,11 @@ def _number(file: str) -> str:
 
 
 def _before_upload(file: str) -> str:
-    """The name of a file without its ending as it was before it was uploaded."""
+    """The name of a file without its ending as it was before a program for labels had it."""
     stem = without_ending(file)
     match = _UPLOADED.match(stem)
-    return stem[match.end() :] if match is not None else stem
+    own = stem[match.end() :] if match is not None else stem
+    return _EXPORTED.sub("", own)
 
 
 # What of two names of files must be equal, the strictest first.

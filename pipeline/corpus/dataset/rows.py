@@ -339,9 +339,9 @@ def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
     wanted = CAPTION_NAMES if config.caption_field is None else (config.caption_field,)
     finds = caption_columns(tuple(texts), wanted)
     if not finds:
+        shown = " or ".join(wanted[: len(COMMON_CAPTION_COLUMNS)])
         raise WorkbenchError(
-            f"no column {' or '.join(wanted)} of text or lists of text: {columns}; "
-            "set corpus.caption_field",
+            f"no column {shown} of text or lists of text: {columns}; set corpus.caption_field",
             "set corpus.caption_field in params.yaml to the column of the captions",
         )
     remarks = []

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.corpus.dataset.cells import (
     CAPTION_COLUMNS,
+    COMMON_CAPTION_COLUMNS,
     TEXT_FIELDS,
     Text,
     first_of,
@@ -375,9 +376,8 @@ def _captions(stream: BinaryIO, member: _Member | None, config: CorpusConfig) ->
         names = (field,)  # a key, not an ending
     key = first_of(value, names) if isinstance(value, dict) else None
     if key is None:
-        raise ValueError(
-            f"no {' or '.join(map(str, names))} in the .json; set corpus.caption_field"
-        )
+        shown = " or ".join(names[: len(COMMON_CAPTION_COLUMNS)])
+        raise ValueError(f"no {shown} in the .json; set corpus.caption_field")
     cells = value[key] if isinstance(value[key], list) else [value[key]]
     records = [cell for cell in cells if isinstance(cell, dict) and first_of(cell, TEXT_FIELDS)]
     if len(records) + sum(map(is_text, cells)) < len(cells):

@@ -293,6 +293,15 @@ def test_files_are_known_without_what_an_upload_writes_before_them(tmp_path, for
     assert by_name(read_all("auto", tmp_path)) == CAPTIONS
 
 
+def test_files_that_roboflow_exported_are_known(tmp_path):
+    exported = [f"{name[:-4]}_jpg.rf.{number:032x}.jpg" for number, name in enumerate(NAMES)]
+    save_images(tmp_path, *exported)
+    records = [{"image": name, "caption": text} for name, text in ROWS]
+    (tmp_path / "captions.json").write_text(json.dumps(records))
+    found = texts_of(read_all("auto", tmp_path))
+    assert found == {name: [text] for name, text in zip(exported, TEXTS, strict=True)}
+
+
 def test_two_uploads_of_one_name_are_not_guessed(tmp_path):
     name, text = ROWS[0]
     twice = [{"image": f"{start}-{name}", "caption": text} for start in ("0" * 8, "f" * 8)]

@@ -34,7 +34,9 @@ def write(folder, named, form=ALT, encoding="utf-8"):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("named", [lambda name: f"{name}.xmp", lambda name: f"{name[:-4]}.XMP"])
+@pytest.mark.parametrize(
+    "named", [lambda name: f"{name}.xmp", lambda name: f"{name[:-4].upper()}.XMP"]
+)
 def test_descriptions_are_captions(tmp_path, form, named):
     write(tmp_path, named, FORMS[form])
     assert texts_of(read_all("auto", tmp_path)) == CAPTIONS
