@@ -280,7 +280,8 @@ def _of_texts(
         places = [names.index(name) for name in own]
         cells = [row[place] for row in rows for place in places if place < len(row)]
         filled = [cell for cell in cells if cell.strip()]
-        if 2 * sum(map(_is_image, filled)) <= len(filled):
+        names_of_files = [cell for cell in filled if _IMAGE.fullmatch(cell.strip())]
+        if 2 * len(names_of_files) <= len(filled):
             kept.append(own)
     return kept
 

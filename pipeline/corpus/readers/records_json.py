@@ -252,7 +252,7 @@ def _keys_of(key: str, rows: Sequence[Mapping[str, Any]], config: CorpusConfig) 
     texts = [
         name
         for name, value in record.items()
-        if are_captions(value) and name != image and not _is_file(value)
+        if are_captions(value) and name != image and not _is_bare_file(value)
     ]
     if isinstance(record.get("filename"), str) and not is_plain(record.get("sentences")):
         texts = [name for name in texts if name != "sentences"]  # Karpathy's form
@@ -299,6 +299,11 @@ def _image_field(key: str, record: Mapping[str, Any]) -> str | None:
 def _is_file(value: object) -> bool:
     """Whether a value is a name that ends as those of images."""
     return isinstance(value, str) and value.lower().endswith(IMAGE_ENDINGS)
+
+
+def _is_bare_file(value: object) -> bool:
+    """Whether a value is such a name without blanks: a caption may end with one."""
+    return _is_file(value) and len(str(value).split()) == 1
 
 
 def _are_files(value: object) -> bool:

@@ -224,11 +224,11 @@ def test_an_image_is_in_one_split(raw):
 
 
 def test_keys_of_any_name_are_named_by_settings(raw):
-    records = [{"bild": n, "words": texts, "title": "x"} for n, texts in TEXTS.items()]
+    records = [{"ding": n, "words": texts, "title": "x"} for n, texts in TEXTS.items()]
     write(raw, "mine.json", records)
     said = refusal(read_all, "records_json", raw)
-    assert "no records with an image and a caption; it has its records with bild, words" in said
-    corpus = read_all("records_json", raw, image_field="bild", caption_field="words")
+    assert "no records with an image and a caption; it has its records with ding, words" in said
+    corpus = read_all("records_json", raw, image_field="ding", caption_field="words")
     assert texts_of(corpus)["a.jpg"] == TEXTS["a.jpg"]
 
 
