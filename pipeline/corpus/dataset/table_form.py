@@ -274,7 +274,7 @@ def _of_texts(
     captions: list[list[str]], names: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> list[list[str]]:
     """The columns of captions without those of which most first cells are names of files, as
-    programs write them where nobody wrote a text."""
+    programs write them where nobody wrote a text; all where there is no other."""
     kept = []
     for own in captions:
         places = [names.index(name) for name in own]
@@ -283,7 +283,7 @@ def _of_texts(
         names_of_files = [cell for cell in filled if _IMAGE.fullmatch(cell.strip())]
         if 2 * len(names_of_files) <= len(filled):
             kept.append(own)
-    return kept
+    return kept or captions
 
 
 def image_column(

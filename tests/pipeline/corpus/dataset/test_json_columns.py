@@ -53,7 +53,7 @@ def test_a_column_of_another_name_is_named(tmp_path):
     folder = tmp_path / "raw"
     save_images(folder, *IMAGES)
     TABLE.rename(columns={"caption": "inhalt"}).to_json(folder / "mine.json")
-    with pytest.raises(WorkbenchError, match="known among image, inhalt") as caught:
+    with pytest.raises(WorkbenchError, match="known among inhalt, image") as caught:
         read_all("auto", folder)
     assert "corpus.caption_field" in caught.value.hint
     own = {"image_field": "image", "caption_field": "inhalt", "annotations": "mine.json"}
