@@ -32,6 +32,7 @@ class CorpusConfig(Section):
     test_images: CountOrShare = 1000
     image_field: Name | None = None
     caption_field: Name | None = None
+    rows: Name | None = None
     text_lines: Literal["each", "joined", "first"] | None = None
     max_captions: Count | None = None
     skip_bad_images: bool = False

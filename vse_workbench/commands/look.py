@@ -8,6 +8,7 @@ import click
 import pandas as pd
 
 from pipeline.corpus.dataset import READERS
+from pipeline.corpus.dataset.conditions import require_rows
 from pipeline.corpus.dataset.read import unusable_captions, with_characters, with_tokens
 from pipeline.corpus.dataset.source import Options, Source
 from pipeline.corpus.dataset.unread import with_unread
@@ -32,6 +33,7 @@ LONGEST = 100  # characters of a caption that are shown
 @click.option("--images", help="Folder of the images in FOLDER, as corpus.images.")
 @click.option("--image-field", help="Column of the images, as corpus.image_field.")
 @click.option("--caption-field", help="Column of the captions, as corpus.caption_field.")
+@click.option("--rows", help="Rows to read, such as lang=en, as corpus.rows.")
 @click.option(
     "--text-lines",
     type=click.Choice(["each", "joined", "first"]),
@@ -46,6 +48,7 @@ def main(folder: Path, dataset: str, **named: str | None) -> None:
     Example: vse look /data/flickr8k
     """
     corpus = CorpusConfig(val_images=0.1, test_images=0.1).model_copy(update=named)
+    require_rows(dataset, corpus.rows)
     options = Options(seed=0, corpus=corpus, shapes=ShapesConfig(), look=True)
     with TemporaryDirectory() as nowhere, uncollected():
         source = with_characters(READERS.load(dataset)(folder, Path(nowhere) / "corpus", options))

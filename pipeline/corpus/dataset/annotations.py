@@ -17,12 +17,13 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from pipeline.corpus.dataset.cells import NOTHING
-from pipeline.corpus.dataset.folder import Folder, joined
-from pipeline.corpus.dataset.locate import Located, locate_images
+from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder, joined
+from pipeline.corpus.dataset.locate import Located, is_among, locate_images
 from pipeline.corpus.dataset.rejected import rejected_folders
 from pipeline.corpus.dataset.source import Options, Source, features_from
 from pipeline.corpus.dataset.split_lists import (
     said_otherwise_by_folders,
+    told_otherwise_by_folders,
     with_folder_splits,
     with_split_lists,
     with_splits_in_names,
@@ -39,6 +40,7 @@ from pipeline.corpus.tables import SPLITS
 from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_text
 
+BETWEEN_IMAGES = (",", ";", "|", " ")
 SHOWN = 10  # faults of a file that are spelt out
 WHOLE = ("missing", "value_error", "json_invalid", "too_short")  # errors that are not of one value
 
@@ -196,6 +198,7 @@ def described_source(
     Raises:
         WorkbenchError: images that cannot be found, or splits that cannot be drawn.
     """
+    _check_one_image_each(folder, splits)
     splits, lists, list_files = with_split_lists(folder, files, splits, options)
     is_chosen = options.corpus.split_files is not None
     located = locate_images(folder, options.corpus.images, list(splits))
@@ -205,6 +208,8 @@ def described_source(
         lists += folders
     elif list_files and not is_chosen:
         lists += said_otherwise_by_folders(folder, located.root, named)
+    elif not is_chosen:
+        lists += told_otherwise_by_folders(named)
     if set(named.values()) == {None} and not is_chosen:
         named, names = with_splits_in_names(named)
         lists += names
@@ -246,6 +251,30 @@ def described_source(
         folder=folder,
         files=(*files, *read, *list_files, *located.vectors),
     )
+
+
+def _check_one_image_each(folder: Folder, names: Iterable[str]) -> None:
+    """Refuse names that are several images, as `1.jpg, 2.jpg` and `1.jpg|2.jpg`, of which two are
+    there: one alone would be read."""
+    problems = Problems(str(folder.root))
+    several = (ascii(name) for name in names if len(_images_in(folder, name)) > 1)
+    problems.add("cells with several images", several)
+    problems.raise_if_any(
+        "give each image a row of its own, with the caption; JSON may have a list of images: "
+        '{"image": ["1.jpg", "2.jpg"], "caption": "..."}'
+    )
+
+
+def _images_in(folder: Folder, name: str) -> list[str]:
+    """The images that are there, of the parts of a name that all end as images do; empty for a
+    name of one image."""
+    for sign in BETWEEN_IMAGES:
+        parts = [part.strip() for part in name.split(sign)] if sign in name else []
+        parts = [part for part in parts if part]
+        if len(parts) > 1 and all(part.lower().endswith(IMAGE_ENDINGS) for part in parts):
+            found = [part for part in parts if is_among(part, folder.stems)]
+            return [] if name in folder.images else found
+    return []
 
 
 def _without_files(located: Located, named: Collection[str]) -> set[str]:

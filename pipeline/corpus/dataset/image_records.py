@@ -6,7 +6,7 @@ a caption.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from pipeline.corpus.dataset.cells import (
     texts_of,
 )
 from pipeline.corpus.dataset.conversations import CONVERSATIONS
+from pipeline.corpus.dataset.counted_rows import Rows, counted_rows, may_tell
 from pipeline.corpus.dataset.no_captions import is_name_of_file, is_own_name
 from pipeline.corpus.dataset.splits import (
     check_other_splits,
@@ -33,6 +34,7 @@ from pipeline.corpus.dataset.splits import (
     split_or_rest,
     split_without_flag,
 )
+from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import listing
 
 CAPTION_FIELDS = (*CAPTION_COLUMNS, *CONVERSATIONS)
@@ -51,12 +53,13 @@ class Splits(NamedTuple):
 class Records:
     """The records of images.
 
-    caption_field: the name of the captions that somebody has chosen; None for the usual ones.
-    names: of all fields, and whether each may be read, or says what the captions are. cells: by
+    config: corpus.caption_field, the name of the captions that somebody has chosen, and
+    corpus.rows, which records count. names: of all fields, and whether each may be read, says what
+    the captions are, or tells whether its record counts. cells: by
     image, the fields that may.
     """
 
-    caption_field: str | None = None
+    config: CorpusConfig = field(default_factory=CorpusConfig)
     names: dict[str, bool] = field(default_factory=dict)
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -75,6 +78,44 @@ class Records:
             if name not in self.names:
                 self.names[name] = self._may_be_read(name)
         self.cells[image] = {name: cell for name, cell in record.items() if self.names[name]}
+
+    @property
+    def caption_field(self) -> str | None:
+        """The name of the captions that somebody has chosen."""
+        return self.config.caption_field
+
+    def count(self, place: str, fields: Sequence[str], read: Collection[str]) -> tuple[str, ...]:
+        """Leave out the records that do not count (`counted_rows`).
+
+        Args:
+            place: of the records, for messages.
+            fields: those of the captions.
+            read: all fields that are read.
+
+        Returns:
+            Lines for the user.
+
+        Raises:
+            WorkbenchError: as `counted_rows`.
+        """
+        images = list(self.cells)
+        firsts = [self.captions(image, fields)[:1] for image in images]
+        rows = Rows(
+            images=images,
+            texts=[text for texts in firsts for text in texts or [""]],
+            caption=fields[0],
+            cells={
+                name: [cells.get(name) for cells in self.cells.values()]
+                for name in self.names
+                if may_tell(name, self.config)
+            },
+            names=self.names,
+            unread=[name for name in self.names if name not in read],
+        )
+        counting = counted_rows(place, [rows], self.config)
+        kept = dict(zip(images, counting.kept[0], strict=True))
+        self.cells = {image: cells for image, cells in self.cells.items() if kept[image]}
+        return counting.remarks
 
     def caption_fields(self) -> Chosen:
         """The field of the captions, or the numbered ones: of the names that have texts, most of
@@ -154,7 +195,8 @@ class Records:
         """Whether a field may have captions or say a split."""
         is_split = name in SPLIT_COLUMNS or split_of_flag(plain_name(name)) is not None
         is_beside = plain_name(name) in BESIDE and self.caption_field is None
-        return is_split or is_beside or bool(caption_columns((name,), self._wanted))
+        is_read = is_split or is_beside or bool(caption_columns((name,), self._wanted))
+        return is_read or may_tell(name, self.config)
 
     def _words(self, name: str) -> list[str]:
         """What all records have in a field, as text."""

@@ -16,6 +16,7 @@ import pandas as pd
 
 from pipeline.corpus.dataset import POSITIVES, READERS
 from pipeline.corpus.dataset.cells import NOTHING
+from pipeline.corpus.dataset.conditions import require_rows
 from pipeline.corpus.dataset.no_captions import common_text, what_of_images
 from pipeline.corpus.dataset.positives import is_from_corpus, own_pairs, positives_of, read_list
 from pipeline.corpus.dataset.processes import ordered_map
@@ -52,6 +53,7 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
     Raises:
         WorkbenchError: anything in `raw` that cannot be used.
     """
+    require_rows(dataset, options.corpus.rows)
     name = options.corpus.positives
     listed = read_list(raw, options.corpus)  # a bad list is named before images are decoded
     with removed_on_error(out):

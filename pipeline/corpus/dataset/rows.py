@@ -5,12 +5,13 @@ Parquet files and Arrow's files give them alike, as record batches.
 
 import hashlib
 import io
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -30,6 +31,8 @@ from pipeline.corpus.dataset.cells import (
     plain_name,
     texts_of,
 )
+from pipeline.corpus.dataset.conditions import Conditions, cell_text
+from pipeline.corpus.dataset.counted_rows import Rows, may_tell, none_left, told_by_rows
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
 from pipeline.corpus.dataset.shards import (
     Caption,
@@ -37,6 +40,7 @@ from pipeline.corpus.dataset.shards import (
     Shard,
     Sight,
     check_one_configuration,
+    check_one_language,
     read_shards,
     require_content,
     require_splits,
@@ -72,28 +76,32 @@ class RowFormat(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row: the image's bytes and its name, each None where it has none, its captions, and the
-    text that stands for its split."""
+    """A row: the image's bytes and its name, each None where it has none, its captions, the text
+    that stands for its split, and what it has in columns that may tell whether it counts."""
 
     data: bytes | None
     name: str | None
     texts: list[Text]
     split: str | None = None
+    cells: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that are read. split: None for none; remarks: lines about what was chosen."""
+    """The columns that are read. split: None for none; telling: those that may tell which rows
+    count; remarks: lines about what was chosen."""
 
     image: str
     captions: tuple[str, ...]
     split: str | None = None
+    telling: tuple[str, ...] = ()
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def names(self) -> list[str]:
         """All of them."""
-        return [self.image, *self.captions, *([self.split] if self.split else [])]
+        own = (self.image, *self.captions, *([self.split] if self.split else []), *self.telling)
+        return list(dict.fromkeys(own))
 
 
 def read_row_shards(
@@ -121,6 +129,7 @@ def read_row_shards(
         WorkbenchError: files that cannot be read, or whose columns cannot be told.
     """
     check_one_configuration(raw, [shard.name for shard in shards])
+    check_one_language(raw, [shard.path for shard in shards])
     schemas = _schemas(shards, form)
     own, others = _with_images(raw, schemas, ending=form.ending, named=options.corpus.image_field)
     split = _split_column(own, schemas, form)
@@ -128,6 +137,7 @@ def read_row_shards(
         require_splits(raw, own)
     config = _that_describe(own, schemas, form, options.corpus)
     rows = RowImages(config, split)
+    telling = TellingRows(str(raw), schemas.values(), options.corpus)
 
     def read_shard(shard: Shard, gathered: Gathered) -> None:
         schema = schemas[shard] or form.read_schema(shard.path)
@@ -138,14 +148,19 @@ def read_row_shards(
                 "name the files that belong together with corpus.annotations",
             )
         gathered.remarks += [one for one in columns.remarks if one not in gathered.remarks]
-        columns = replace(columns, split=split)
+        columns = replace(columns, split=split, telling=telling.names_in(schema, columns))
         for number, row in enumerate(read_rows(form, shard.path, columns)):
-            rows.add(shard, number, row, gathered)
+            if telling.counts(row):
+                image_id = rows.add(shard, number, row, gathered)
+                telling.add(image_id, row, caption=columns.captions[0])
         rows.raise_if_taken()
+        if shard is own[-1]:
+            telling.check()
 
     source = read_shards(raw, out, options, shards=own, kind=form.kind, read_shard=read_shard)
+    counting = telling.remarks()
     unread = _passed_over({shard: schemas[shard] for shard in own}, split, config)
-    return replace(source, remarks=(*others, *unread, *rows.remarks(), *source.remarks))
+    return replace(source, remarks=(*others, *unread, *counting, *rows.remarks(), *source.remarks))
 
 
 def sight_of_rows(path: Path, form: RowFormat) -> Sight:
@@ -294,7 +309,9 @@ def read_rows(form: RowFormat, path: Path, columns: Columns) -> Iterator[Row]:
             texts = captions[0]
             if len(captions) > 1:
                 texts = [list(chain.from_iterable(own)) for own in zip(*captions, strict=True)]
-            yield from map(Row, images, names, texts, splits)
+            told = {name: python_values(batch.column(name)) for name in columns.telling}
+            cells = [dict(zip(told, own, strict=True)) for own in zip(*told.values(), strict=True)]
+            yield from map(Row, images, names, texts, splits, cells or [{}] * len(batch))
 
 
 def _images(column: pa.Array) -> tuple[list[Any], list[Any]]:
@@ -400,6 +417,104 @@ def is_caption(kind: pa.DataType) -> bool:
     return is_text(own.value_type if is_list(own) else own)
 
 
+class TellingRows:
+    """What rows say of whether they count, gathered over all files.
+
+    Args:
+        place: of the files, for messages.
+        schemas: the columns of all files.
+        config: corpus.rows, and corpus.caption_field.
+
+    Raises:
+        WorkbenchError: corpus.rows names a column that no file has.
+    """
+
+    def __init__(self, place: str, schemas: Iterable[pa.Schema], config: CorpusConfig) -> None:
+        self.place = place
+        self.config = config
+        self.conditions = Conditions.of(config.rows)
+        self.values: dict[str, Counter[str]] = defaultdict(Counter)
+        self.names = list(dict.fromkeys(name for schema in schemas for name in schema.names))
+        self.conditions.check_names(place, self.names)
+        self.images: list[str] = []
+        self.texts: list[str] = []
+        self.captions: list[str] = []
+        self.cells: list[Mapping[str, Any]] = []
+        self.left_out = 0
+
+    def names_in(self, schema: pa.Schema, columns: Columns) -> tuple[str, ...]:
+        """The columns of a file that may tell which rows count.
+
+        Args:
+            schema: all columns of the file.
+            columns: those that are read.
+
+        Returns:
+            Their names, in the order of the file.
+        """
+        return tuple(
+            own.name
+            for own in schema
+            if (may_tell(own.name, self.config) and own.name not in columns.names)
+            or self.conditions.have(own.name)
+        )
+
+    def counts(self, row: Row) -> bool:
+        """Whether a row meets the conditions of corpus.rows.
+
+        Args:
+            row: any one.
+        """
+        if not self.conditions:
+            return True
+        own = {plain_name(name): cell_text(cell) for name, cell in row.cells.items()}
+        cells = {name: own.get(name, "") for name in self.conditions.values}
+        for name, cell in cells.items():
+            self.values[name][cell] += 1
+        is_kept = self.conditions.hold(cells)
+        self.left_out += not is_kept
+        return is_kept
+
+    def add(self, image_id: str, row: Row, caption: str) -> None:
+        """Keep what a row says that counts.
+
+        Args:
+            image_id: of its image.
+            row: the row.
+            caption: the column of its captions.
+        """
+        if row.cells:
+            self.images.append(image_id)
+            self.texts.append(row.texts[0].text if row.texts else "")
+            self.captions.append(caption)
+            self.cells.append(row.cells)
+
+    def check(self) -> None:
+        """Refuse conditions that no row of all files meets.
+
+        Raises:
+            WorkbenchError: names the value that no row has, or all conditions.
+        """
+        self.conditions.check_values(self.place, self.values)
+        if self.conditions and not self.images:
+            raise none_left(self.place, self.conditions)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Lines for the user about rows that do not count; WorkbenchError as `counted_rows`."""
+        names = dict.fromkeys(name for cells in self.cells for name in cells)
+        unread = [name for name in names if not self.conditions.have(name)]
+        rows = Rows(
+            images=self.images,
+            texts=self.texts,
+            caption=next(iter(self.captions), ""),
+            cells={name: [cells.get(name) for cells in self.cells] for name in names},
+            names=self.names,
+            unread=unread,
+        )
+        lines = told_by_rows(self.place, [rows], self.config)
+        return (*self.conditions.left_out(self.left_out), *lines)
+
+
 class RowImages:
     """The images of rows, joined over all files.
 
@@ -419,7 +534,7 @@ class RowImages:
         self.claims: Counter[str] = Counter()  # how many images would have an id
         self.dropped = 0
 
-    def add(self, shard: Shard, number: int, row: Row, gathered: Gathered) -> None:
+    def add(self, shard: Shard, number: int, row: Row, gathered: Gathered) -> str:
         """Add a row: write its image unless it is there, and note its captions.
 
         Args:
@@ -427,6 +542,9 @@ class RowImages:
             number: of the row, from 0.
             row: the row.
             gathered: where the image goes, and image and captions are noted.
+
+        Returns:
+            The image's id, "" for a row that corpus.restval leaves out.
         """
         split = shard.split
         word = (row.split or "").strip()
@@ -434,7 +552,7 @@ class RowImages:
             split = split_or_rest(word, self.restval)
             if split is None and is_rest(word):
                 self.dropped += 1
-                return
+                return ""
         digest = hashlib.sha256(row.data).digest() if row.data is not None else b""
         name = _name(shard, number, row, digest=digest)
         name = name if split is None else f"{split}/{name}"
@@ -453,6 +571,7 @@ class RowImages:
             Caption(image_id, text.text, tokens=text.tokens, own_id=text.number)
             for text in row.texts
         ]
+        return image_id
 
     def _identify(self, name: str, digest: bytes, gathered: Gathered) -> str:
         """The id of an image, the same for the same name and digest."""

@@ -7,6 +7,7 @@ folder of the corpus, and makes the source of all.
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 from collections import Counter, defaultdict
@@ -39,6 +40,12 @@ from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 
 FOLDER = "images"  # in the folder of the corpus
 CHUNK = 1 << 20  # bytes copied at a time
+# a shard that is called by the language of its captions, by those in which images are described
+_OF_LANGUAGE = re.compile(
+    r"(?P<language>ar|bg|bn|ca|cs|da|de|el|en|es|et|fa|fi|fil|fr|he|hi|hr|hu|id|it|iw|ja|jp|jv|ka|kk"
+    r"|ko|lt|lv|mi|ms|nb|nl|no|pl|pt|quz|ro|ru|sk|sl|sr|sv|sw|ta|te|th|tl|tr|uk|ur|vi|zh)"
+    r"(?:-\d{5}-of-\d{5})?"
+)
 # The most that an image of a size in pixels can need: four channels of 16 bits, and its metadata.
 BYTES_PER_PIXEL = 8
 METADATA = 1 << 20
@@ -489,6 +496,28 @@ def check_one_configuration(raw: Path, names: Sequence[str]) -> None:
             f"{raw}: files of one name in several folders, as of several configurations of a "
             f"dataset: {listing(several)}",
             f"choose one with corpus.annotations in params.yaml, such as {several[0]}",
+        )
+
+
+def check_one_language(raw: Path, paths: Sequence[Path]) -> None:
+    """Refuse files that are called by languages, as de-00000-of-00001.parquet beside en-...: they
+    have the same images, with captions in other languages.
+
+    Args:
+        raw: the user's folder.
+        paths: of the shards.
+
+    Raises:
+        WorkbenchError: names such files.
+    """
+    matches = [_OF_LANGUAGE.fullmatch(path.stem) for path in paths]
+    languages = {match["language"] for match in matches if match is not None}
+    if len(languages) > 1 and all(matches):
+        names = [path.relative_to(raw).as_posix() for path in paths]
+        raise WorkbenchError(
+            f"{raw}: files called by languages, as of several configurations of a dataset: "
+            f"{listing(names, 6)}",
+            f"choose one with corpus.annotations in params.yaml, such as {names[0]}",
         )
 
 

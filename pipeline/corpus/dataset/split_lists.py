@@ -336,6 +336,36 @@ def said_otherwise_by_folders(
     return (f"the folders of {counted(number, 'image')} say other splits than these lists",)
 
 
+def told_otherwise_by_folders(splits: Mapping[str, str | None]) -> tuple[str, ...]:
+    """A line about images in folders called by splits that annotations put into others.
+
+    Args:
+        splits: of every image, by its path, as the annotations say.
+
+    Returns:
+        The line; none where the folders say the same, or name fewer than two splits. Those of
+        MS-COCO's years, `val2014`, are no splits of Karpathy's.
+    """
+    said = {image: _split_of_folders(image) for image in splits}
+    if "train" not in said.values() or len({*said.values()} - {None}) < 2:
+        return ()
+    number = sum(
+        split is not None and said[image] not in (None, split) for image, split in splits.items()
+    )
+    if not number:
+        return ()
+    return (
+        f"the folders of {counted(number, 'image')} say other splits than the annotations, which "
+        "are taken",
+    )
+
+
+def _split_of_folders(image: str) -> str | None:
+    """The split that the last folder of an image's path is called by; None for none."""
+    named = (split_named(part) for part in reversed(image.split("/")[:-1]))
+    return next(filter(None, named), None)
+
+
 def said_by_folders(places: Iterable[str]) -> tuple[str, ...]:
     """A line about folders whose names are taken for splits.
 

@@ -28,6 +28,23 @@ SPLIT_WORDS_OF = {
     "test": ("test", "testing"),
 }
 _SPLIT_OF = {word: split for split, words in SPLIT_WORDS_OF.items() for word in words}
+# Words that are splits where all of a column are: of Kaggle, of other languages, cut ones.
+_SPLIT_BESIDE_OTHERS = {
+    "train": (
+        *("trn", "tr", "entrenamiento", "entrainement", "entra\u00eenement", "apprentissage"),
+        *("addestramento", "treino", "treinamento", "\u8bad\u7ec3", "\u8bad\u7ec3\u96c6"),
+    ),
+    "val": (
+        *("vl", "va", "publictest", "validaci\u00f3n", "validacion", "validierung", "validazione"),
+        *("valida\u00e7\u00e3o", "validacao", "\u9a8c\u8bc1", "\u9a8c\u8bc1\u96c6"),
+    ),
+    "test": (
+        *("tst", "te", "privatetest", "prueba", "pruebas", "testen", "teste", "essai", "prova"),
+        *("\u6d4b\u8bd5", "\u6d4b\u8bd5\u96c6"),
+    ),
+}
+_BESIDE_OTHERS = {word: split for split, words in _SPLIT_BESIDE_OTHERS.items() for word in words}
+SHORTEST_BESIDE = 3  # letters: tr and te are languages, too, where a column is not called a split
 _WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_OF)})(?![a-z])")
 _FLAG = re.compile(r"(?:(?:is|in|for)_)?([a-z]+)")
 SPLIT_WORDS = tuple(_SPLIT_OF)
@@ -69,6 +86,30 @@ def without_split(path: str) -> str:
 def split_named(word: str) -> str | None:
     """The split that a word means, such as `Validation` or `dev`; None for any other word."""
     return _SPLIT_OF.get(word.strip().lower())
+
+
+def split_words(words: Iterable[str], is_called: bool = True) -> dict[str, str]:
+    """What the words of a column mean that are splits beside each other alone, such as `TRN` and
+    `TST`, `PublicTest`, `entrenamiento`.
+
+    Args:
+        words: of one column or field, all of them.
+        is_called: whether the column is called as one of splits.
+
+    Returns:
+        By words that are none of the usual ones, their splits; empty where a word is no split, or
+        none is for training.
+    """
+    filled = {word for word in words if word and not is_rest(word)}
+    found: dict[str, str] = {}
+    for word in filled:
+        plain = word.strip().lower()
+        if split_named(word) is None:
+            if plain not in _BESIDE_OTHERS or (not is_called and len(plain) < SHORTEST_BESIDE):
+                return {}
+            found[word] = _BESIDE_OTHERS[plain]
+    splits = {found.get(word) or split_named(word) for word in filled}
+    return found if "train" in splits and len(splits) > 1 else {}
 
 
 def split_of_flag(name: str) -> str | None:

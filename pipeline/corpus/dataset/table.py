@@ -9,8 +9,9 @@ rest of such a line is the caption, where the caption is the last column.
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,9 +24,12 @@ from pipeline.corpus.dataset.cells import (
     FEWEST_WORDS,
     NOTHING,
     listed_texts,
+    plain_name,
     separator_of_captions,
 )
+from pipeline.corpus.dataset.counted_rows import Rows, counted_rows, may_tell
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
+from pipeline.corpus.dataset.splits import split_words
 from pipeline.corpus.dataset.table_form import (
     LINES_LOOKED_AT,
     LOOKED_AT,
@@ -40,7 +44,8 @@ from pipeline.corpus.dataset.table_form import (
     table_lines,
     with_line_ends,
 )
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.corpus.params import CorpusConfig
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import Problems, read_text
 
 # One line of the published results.csv lacks its second bar: "2199200615.jpg| 4   A dog runs ...".
@@ -50,6 +55,11 @@ _ID_OF_CAPTION = re.compile(
     rf"^(.+(?:{'|'.join(map(re.escape, IMAGE_ENDINGS))}))#(\d{{1,9}})$", re.IGNORECASE
 )
 _QUOTED_FIELD = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
+_TOTAL = re.compile(
+    r"(?:grand |sub)?(?:total|sum|summe|gesamt|count|anzahl|somme|suma)(?: \w+)?\s*[:=]?",
+    re.IGNORECASE,
+)
+_FRACTION = re.compile(r"\d+\.0")
 _RULE = re.compile(r"[|:\- ]*--[|:\- ]*")  # below the header of a table in Markdown
 
 
@@ -124,6 +134,7 @@ def read_cells(
 
     Returns:
         A row for each of the table's and a column for each of its columns, named by their places.
+        The form has lines about what is no row (`_without_leftovers`).
 
     Raises:
         WorkbenchError: as `read_captions`.
@@ -149,9 +160,35 @@ def read_cells(
     cells = _unquoted_cells(text, form)
     if cells is None:
         cells = _any_cells(path, text, form)
+    cells, form = _without_leftovers(path, cells, form)
     if form.has_header and columns.captions == CAPTION_COLUMNS and len(form.captions) == 1:
         _check_differ(path, cells, form)
     return cells, form
+
+
+def _without_leftovers(path: Path, cells: pd.DataFrame, form: Form) -> tuple[pd.DataFrame, Form]:
+    """A table without lines that are none of its rows: the names of its columns again, as where
+    two files were joined, and a total below the last row; with lines that say so."""
+    if not form.has_header:
+        return cells, form
+    remarks = list(form.remarks)
+    if form.above:
+        lines = counted(form.above, "line")
+        remarks.append(f"left out of {path.name}: {lines} above the names of its columns")
+    images = cells[form.image].str.strip()
+    first = form.captions[0]
+    are_names = images.map(plain_name) == form.names[form.image]
+    are_names &= cells[first].map(plain_name) == form.names[first]
+    if are_names.any() and not are_names.all():
+        number = counted(int(are_names.sum()), "line")
+        remarks.append(f"left out of {path.name}: {number} with the names of its columns again")
+        cells = cells[~are_names].reset_index(drop=True)
+    if len(cells) > 1 and _TOTAL.fullmatch(cells[form.image].iloc[-1].strip()):
+        text = str(cells[first].iloc[-1]).strip()
+        if not any(map(str.isalpha, text)):
+            remarks.append(f"left out of {path.name}: its last line, a total ({text or 'empty'})")
+            cells = cells.iloc[:-1]
+    return cells, replace(form, remarks=tuple(remarks))
 
 
 def _check_differ(path: Path, cells: pd.DataFrame, form: Form) -> None:
@@ -217,7 +254,8 @@ def _unquoted_cells(text: str, form: Form) -> pd.DataFrame | None:
 
 def _any_cells(path: Path, text: str, form: Form) -> pd.DataFrame:
     """All fields of a table, likewise; WorkbenchError names lines that cannot be read."""
-    rows = list(_rows(text, form))
+    # a line of separators alone is empty, as spreadsheets write it below their rows
+    rows = [(line, cells) for line, cells in _rows(text, form) if any(map(str.strip, cells))]
     problems = Problems(str(path))
     whole = [(line, cells) for line, cells in rows if len(cells) == form.width]
     faulty = {line for line, cells in rows if len(cells) != form.width}
@@ -259,6 +297,7 @@ def captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
             table["number"] = ids[1].astype(int)
     if form.split is not None:
         table["split"] = cells[form.split].str.strip()
+        table["split"] = table["split"].replace(split_words(table["split"].unique()))
     if len(form.captions) > 1:
         columns = [cells[place].str.strip() for place in form.captions]
         own = [list(texts) for texts in zip(*columns, strict=True)]
@@ -274,6 +313,84 @@ def captions_in(cells: pd.DataFrame, form: Form) -> pd.DataFrame:
         table = _divided(table, [cell.split(sign) for cell in table["text"]])
         table = table[table["text"] != ""].reset_index(drop=True)
     return table
+
+
+def without_fractions(table: pd.DataFrame, there: Set[str]) -> pd.DataFrame:
+    """A table whose images are whole numbers where pandas wrote them as fractions, `100.0`.
+
+    Args:
+        table: as `captions_in` returns it.
+        there: as in `find_form`.
+
+    Returns:
+        The table, its images `100` where all are fractions and no file is called so.
+    """
+    images = table["image"]
+    if not images.head(LINES_LOOKED_AT).str.fullmatch(_FRACTION).all():
+        return table
+    if not images.str.fullmatch(_FRACTION).all() or any(name in there for name in images):
+        return table
+    return table.assign(image=images.str.removesuffix(".0"))
+
+
+def counted_cells(
+    place: str,
+    tables: Mapping[str, tuple[pd.DataFrame, Form]],
+    unread: Mapping[str, Sequence[str]],
+    config: CorpusConfig,
+) -> tuple[dict[str, tuple[pd.DataFrame, Form]], tuple[str, ...]]:
+    """The rows of tables that count (`counted_rows`).
+
+    Args:
+        place: of the tables, for messages.
+        tables: by file, as `read_cells` returns them.
+        unread: by file, the columns that are not read.
+        config: corpus.rows and corpus.caption_field.
+
+    Returns:
+        The tables without the rows that do not count, those without any left out; and lines for
+        the user.
+
+    Raises:
+        WorkbenchError: as `counted_rows`.
+    """
+    files = [as_rows(*own, unread=unread[file], config=config) for file, own in tables.items()]
+    counting = counted_rows(place, files, config)
+    kept: dict[str, tuple[pd.DataFrame, Form]] = {}
+    for (file, (cells, form)), are_kept in zip(tables.items(), counting.kept, strict=True):
+        if all(are_kept):
+            kept[file] = (cells, form)
+        elif any(are_kept):
+            kept[file] = (cells[are_kept].reset_index(drop=True), form)
+    return kept, counting.remarks
+
+
+def as_rows(cells: pd.DataFrame, form: Form, unread: Sequence[str], config: CorpusConfig) -> Rows:
+    """The rows of a table as `counted_rows` takes them.
+
+    Args:
+        cells: as `read_cells` returns them.
+        form: that of the table.
+        unread: the columns that are not read.
+        config: corpus.rows.
+
+    Returns:
+        The rows.
+    """
+    first = form.captions[0]
+    return Rows(
+        images=cells[form.image].str.strip().tolist(),
+        texts=cells[first].tolist(),
+        caption=form.names[first] if form.names else "",
+        split=form.names[form.split] if form.names and form.split is not None else "",
+        cells={
+            name: cells[place].tolist()
+            for place, name in enumerate(form.names)
+            if place == form.split or may_tell(name, config)
+        },
+        names=form.names,
+        unread=unread,
+    )
 
 
 def several_in_cells(file: str, form: Form, rows: int, captions: int) -> tuple[str, ...]:
@@ -332,7 +449,8 @@ def _rows(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
 
 def _first_row(lines: Sequence[str], form: Form) -> int:
     """The place of the first line below the header."""
-    first = next(place for place, line in enumerate(lines) if line.strip())
+    filled = (place for place, line in enumerate(lines) if line.strip())
+    first = next(islice(filled, form.above, None))
     if SEPARATOR_LINE.fullmatch(lines[first].strip()):
         first += 1
     if form.has_header:

@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from pipeline.corpus.dataset.asked import are_boxes, are_questions, chosen_fields
@@ -27,7 +27,7 @@ from pipeline.corpus.dataset.cells import (
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS
 from pipeline.corpus.dataset.locate import is_among
 from pipeline.corpus.dataset.no_captions import what_instead
-from pipeline.corpus.dataset.splits import split_named, split_of_flag
+from pipeline.corpus.dataset.splits import split_named, split_of_flag, split_words
 
 SEPARATORS = ("\t", "|", ";", ",")
 NUMBER_COLUMNS = ("comment_number", "caption_number", "sentence_number")
@@ -37,6 +37,7 @@ ID_COLUMNS = ("id", "key", "name", "uid")
 _OF_PARTS = re.compile(r"(?:node|region|object|panel|widget|segment|bbox|box)(?:_?ids?)?")
 _OF_IMAGES = re.compile(r"(?:image|img|photo|picture|pic_|foto|bild)")  # photo_id, image_number
 LINES_LOOKED_AT = 100
+MOST_ABOVE = 8  # lines above the names of columns
 FEW_ROWS = 8  # of fewer, equal numbers of commas may be chance
 LOOKED_AT = 1 << 20  # characters
 SHORTEST_CUT = LOOKED_AT // 4  # of as many bytes, of which a character has up to four
@@ -76,7 +77,8 @@ class Form:
     width: number of fields. image, split, number: the places of these columns, None for one that is
     not there. captions: the places of the columns of captions. has_header: whether the first line
     names the columns. described: the form in words, for messages. names: of the columns, "" for one
-    without.
+    without. above: how many lines stand above the header, but for empty ones. remarks: lines for
+    the user about what of the table is no row.
     """
 
     separator: str
@@ -90,6 +92,8 @@ class Form:
     names: tuple[str, ...] = ()
     line: re.Pattern[str] = _TOKEN_LINE
     doubt: str = ""
+    above: int = 0
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,27 @@ def find_form(text: str, columns: Columns = USUAL, there: Set[str] = frozenset()
     whole = but_last if len(text) >= SHORTEST_CUT else lines
     bare = [_bare_form(whole, separator, there) for separator in SEPARATORS]
     bare += [_spaced_form(whole, pattern, there) for pattern in (_IMAGE_AND_TEXT, _STEM_AND_TEXT)]
-    return next((form for form in bare if form is not None), None)
+    return next((form for form in bare if form is not None), _below_a_title(lines, columns, there))
+
+
+def _below_a_title(lines: Sequence[str], columns: Columns, there: Set[str]) -> Form | None:
+    """The form of a table whose names of columns stand below a title or remarks: lines that begin
+    with #, or that have one filled cell; None for others."""
+    for above in range(1, min(MOST_ABOVE + 1, len(lines))):
+        if not _may_be_above(lines[above - 1]):
+            return None
+        below = lines[above:]
+        forms = (_named_form(below, separator, columns, there) for separator in SEPARATORS)
+        found = [form for form in forms if form is not None]
+        if found:
+            return replace(max(found, key=lambda form: form.width), above=above)
+    return None
+
+
+def _may_be_above(line: str) -> bool:
+    """Whether a line may stand above the names of columns: a remark, or one filled cell."""
+    cells = max((line.strip().split(separator) for separator in SEPARATORS), key=len)
+    return line.startswith("#") or sum(bool(cell.strip(' "')) for cell in cells) <= 1
 
 
 def _spaced_form(lines: Sequence[str], pattern: re.Pattern[str], there: Set[str]) -> Form | None:
@@ -349,7 +373,9 @@ def _place_of_splits(lines: Sequence[str], separator: str, width: int) -> int | 
     """The place of a column of another name whose first cells are different words for splits."""
     whole = [row for row in _split_lines(lines, separator) if len(row) == width]
     for place in range(width):
-        splits = {split_named(row[place]) for row in whole}
+        words = {row[place] for row in whole}
+        others = split_words(words, is_called=False)
+        splits = {others.get(word) or split_named(word) for word in words}
         if len(splits) > 1 and None not in splits:
             return place
     return None

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pipeline.corpus.dataset import READERS
 from pipeline.corpus.dataset.cells import ROW_NUMBERS, is_plain, plain_texts
+from pipeline.corpus.dataset.conditions import require_rows
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.json_forms import first_of_lists
 from pipeline.corpus.dataset.locate import is_among
@@ -30,6 +31,7 @@ from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.first_bytes import explain
 from pipeline.runtime.text import read_text
 
+HAS_ROWS = True  # those of the reader that is chosen
 WORKBOOKS = (".xlsx", ".xls", ".ods")
 TABLES = (".csv", ".tsv")
 RECORDS = (".json", ".jsonl", ".jsonlines", ".ndjson")
@@ -75,6 +77,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         candidates = [own for own in candidates if own.found in kept]
     else:
         candidates = [own for one in candidates if (own := _named(one, named.rstrip("/")))]
+    candidates = candidates or _named_by_fields(folder, options)
     if not candidates:
         _read_by_name(folder, out, options)
         raise _unknown(folder)
@@ -87,6 +90,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             f"{raw}: could be of several kinds: {listing([chosen, *rivals])}",
             f"set dataset in params.yaml to {chosen.reader} or {rivals[0].reader}",
         )
+    require_rows(chosen.reader, options.corpus.rows)
     source: Source = READERS.load(chosen.reader)(raw, out, options)
     chosen, others = _as_read(source, chosen, others)
     if named is None and options.corpus.caption_field is None:
@@ -197,6 +201,22 @@ def _named(one: Candidate, name: str) -> Candidate | None:
     )
     inside = inside or tuple(file for file in one.found.others if file.startswith(f"{name}/"))
     return one._replace(found=replace(one.found, files=inside)) if inside else None
+
+
+def _named_by_fields(folder: Folder, options: Options) -> list[Candidate]:
+    """The reader of the file that somebody names with its columns or fields, by its ending, so that
+    both are enough; empty where the file, the image or the captions are not named."""
+    config = options.corpus
+    file = config.annotations
+    if file is None or None in (config.image_field, config.caption_field):
+        return []
+    if not (folder.root / file).is_file():
+        return []
+    ending = Path(file).suffix.lower()
+    if ending in RECORDS:
+        return [Candidate("records_json", Found(files=(file,)))]
+    is_table = ending in (*TABLES, ".txt")
+    return [Candidate("captions_csv", Found(files=(file,)))] if is_table else []
 
 
 def _read_by_name(folder: Folder, out: Path, options: Options) -> None:

@@ -24,7 +24,6 @@ from pipeline.corpus.dataset.recognise import (
     head,
     parts_together,
 )
-from pipeline.corpus.dataset.rejected import rejected_rows
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.split_lists import find_split_lists, said_by_folders
 from pipeline.corpus.dataset.splits import (
@@ -35,14 +34,17 @@ from pipeline.corpus.dataset.splits import (
 )
 from pipeline.corpus.dataset.table import (
     captions_in,
+    counted_cells,
     first_images,
     read_cells,
     several_in_cells,
+    without_fractions,
 )
 from pipeline.corpus.dataset.table_folders import with_folders
 from pipeline.corpus.dataset.table_form import (
     USUAL,
     Columns,
+    Form,
     columns_passed_over,
     find_form,
     has_titles,
@@ -54,6 +56,7 @@ PUBLISHED = ("captions.txt", "results.csv", "flickr8k.token.txt", "results_20130
 PATTERNS = ("*.txt", "*.csv", "*.tsv", "*.token")
 OTHERS = ("metadata.csv",)  # image_folder's
 DEEPEST = 4  # folders between raw and a table
+HAS_ROWS = True  # of which corpus.rows keeps some
 
 
 def recognise(folder: Folder, columns: Columns = USUAL) -> list[Found]:
@@ -108,8 +111,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         raw: the user's folder.
         out: not used; images stay where they are.
         options: corpus.annotations, a table or a folder of them; corpus.image_field and
-            corpus.caption_field, columns of other names than the usual; corpus.split_files, a
-            folder with lists of images.
+            corpus.caption_field, columns of other names than the usual; corpus.rows, which rows
+            count; corpus.split_files, a folder with lists of images.
 
     Returns:
         The source. Its splits come from a column of the table, else from the names of several
@@ -128,20 +131,28 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         published=PUBLISHED,
         joins_parts=True,
     )
-    tables: dict[str, pd.DataFrame] = {}
+    read_ones: dict[str, tuple[pd.DataFrame, Form]] = {}
     of_folders: dict[str, None] = {}
-    unread: list[str] = []
+    unread: dict[str, list[str]] = {}
     several: list[str] = []
     for file in found.files:
         cells, form = read_cells(raw / file, columns, folder.stems)
         cells, column = with_folders(folder, form, cells)
-        tables[file] = captions_in(cells, form)
-        several += several_in_cells(file, form, len(cells), len(tables[file]))
+        read_ones[file] = (cells, form)
         passed = columns_passed_over(head(folder, file), columns, folder.stems)
-        unread += [name for name in passed if name != column]
+        unread[file] = [name for name in passed if name != column]
         if column:
             of_folders[column] = None
-    remarks = (*passed_over(unread), *rejected_rows(folder, found.files, unread), *several)
+    counted_ones, counting = counted_cells(
+        str(raw / found.files[0]), read_ones, unread=unread, config=options.corpus
+    )
+    tables: dict[str, pd.DataFrame] = {}
+    for file, (cells, form) in counted_ones.items():
+        tables[file] = without_fractions(captions_in(cells, form), folder.stems)
+        several += form.remarks
+        several += several_in_cells(file, form, len(cells), len(tables[file]))
+    passed_names = [name for names in unread.values() for name in names]
+    remarks = (*passed_over(passed_names), *counting, *several)
     if of_folders:
         remarks += (f"images: in the folders that column {listing(of_folders)} names",)
     tables = _with_folders(folder, tables)

@@ -45,6 +45,7 @@ _EARLIER = re.compile(
 # What is said of places that are no folders with a name.
 _PLACES = {BESIDE: "the folders of the images", "": "the folder itself"}
 _CAPTIONS = re.compile(r"caption|description|sentence", re.IGNORECASE)
+HAS_ROWS = True  # records, of which corpus.rows keeps some
 MOST_COPIES = 4  # files of one photograph, such as smaller ones
 LONGEST_TEXT = 1 << 20  # bytes of an image's captions
 FEWEST_TAGS = 3  # of an image, with commas between them
@@ -153,8 +154,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         raw: the user's folder.
         out: not used; images stay where they are.
         options: corpus.annotations may name the folder of the texts, corpus.images that of the
-            images, corpus.caption_field the field of the records; corpus.text_lines, what lines
-            are; how splits are drawn.
+            images, corpus.caption_field the field of the records, corpus.rows which records count;
+            corpus.text_lines, what lines are; how splits are drawn.
 
     Returns:
         The source, with remarks about images and texts that are alone, and fields that are not
@@ -177,6 +178,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             'records {"caption": "..."} that end in .json, or sidecars that end in .xmp',
         )
     if pairs.noun == "text":
+        if options.corpus.rows is not None:
+            raise WorkbenchError(
+                f"{raw}: corpus.rows = {options.corpus.rows!r}: texts beside images have no fields",
+                "set corpus.rows: null",
+            )
         described = _of_texts(raw, pairs, options.corpus.text_lines)
     else:
         described = _of_records(raw, pairs, options.corpus)
@@ -334,7 +340,7 @@ def _of_texts(raw: Path, pairs: Pairs, text_lines: str | None) -> _Described:
 
 def _of_records(raw: Path, pairs: Pairs, config: CorpusConfig) -> _Described:
     """What the records of images say; images whose record has no caption are left out."""
-    records = Records(config.caption_field)
+    records = Records(config)
     for image, value in _loaded(raw, pairs, _record):
         records.add(image, value)
     fields, doubt = records.caption_fields()
@@ -351,6 +357,8 @@ def _of_records(raw: Path, pairs: Pairs, config: CorpusConfig) -> _Described:
         )
     if fields[0] in CONVERSATIONS and config.caption_field is None:
         check_questions(str(raw), [cells.get(fields[0]) for cells in records.cells.values()])
+    read_ones = (*fields, *records.split_fields())
+    counting = records.count(str(raw), fields=fields, read=read_ones)
     captions = {image: records.captions(image, fields) for image in records.cells}
     captions = {image: texts for image, texts in captions.items() if texts}
     problems = Problems(str(raw))
@@ -359,7 +367,7 @@ def _of_records(raw: Path, pairs: Pairs, config: CorpusConfig) -> _Described:
     problems.raise_if_any("mend or remove their records")
     splits = records.splits([*captions], config.restval, str(raw))
     unread = [name for name in records.names if name not in (*fields, *splits.fields)]
-    remarks = [*passed_over(unread), *splits.remarks]
+    remarks = [*passed_over(unread), *counting, *splits.remarks]
     number = len(records.cells)
     silent = number - len(captions)
     if silent:

@@ -7,7 +7,7 @@ the table's own folder; the folders train, validation and test are the splits.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -28,6 +28,7 @@ from pipeline.corpus.dataset.cells import (
     passed_over,
     plain_texts,
 )
+from pipeline.corpus.dataset.counted_rows import Rows, counted_rows, may_tell
 from pipeline.corpus.dataset.folder import Folder, joined
 from pipeline.corpus.dataset.recognise import (
     Found,
@@ -41,13 +42,21 @@ from pipeline.corpus.dataset.rows import is_caption
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.split_lists import said_by_folders
 from pipeline.corpus.dataset.splits import split_in_path
-from pipeline.corpus.dataset.table import captions_in, first_images, read_cells, several_in_cells
+from pipeline.corpus.dataset.table import (
+    as_rows,
+    captions_in,
+    first_images,
+    read_cells,
+    several_in_cells,
+)
 from pipeline.corpus.dataset.table_form import (
     Columns,
+    Form,
     columns_passed_over,
     find_form,
     has_titles,
 )
+from pipeline.corpus.params import CorpusConfig
 from pipeline.corpus.readers.captions_csv import splits_in_column, with_caption_ids
 from pipeline.features.arrays.nested import python_values
 from pipeline.features.arrays.parquet_rows import read_batches, read_schema
@@ -59,6 +68,20 @@ LINES = "metadata.jsonl"
 PARQUET = "metadata.parquet"
 IMAGE = "file_name"
 DEEPEST = 4  # folders between raw and a table
+HAS_ROWS = True  # of which corpus.rows keeps some
+_HINTS = {
+    LINES: f"each line is a record with {IMAGE} and a caption: mend these lines",
+    PARQUET: f"it needs text columns {IMAGE} and one of captions: write it again",
+}
+
+
+class _Loaded(NamedTuple):
+    """A table: its rows, and the fields of metadata.csv with their form, or the records of the
+    others."""
+
+    rows: Rows
+    cells: tuple[pd.DataFrame, Form] | None = None
+    records: Sequence[Mapping[str, Any]] = ()
 
 
 def recognise(folder: Folder) -> list[Found]:
@@ -96,7 +119,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         raw: the user's folder.
         out: not used; images stay where they are.
         options: corpus.annotations, one table or a folder of them; corpus.caption_field, the
-            column of the captions; how splits are drawn.
+            column of the captions; corpus.rows, which rows count; how splits are drawn.
 
     Returns:
         The source. Splits are those of a column `split`, else the names of the tables' folders.
@@ -112,19 +135,21 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         expected=f"{CSV}, {LINES} or {PARQUET} with {IMAGE} and a caption",
     )
     field = options.corpus.caption_field
+    loaded = {file: _load(folder, file, options.corpus) for file in found.files}
+    counting = counted_rows(
+        str(raw / found.files[0]), [own.rows for own in loaded.values()], options.corpus
+    )
     tables: dict[str, pd.DataFrame] = {}
     unread: list[str] = []
     places: list[str] = []
     several: list[str] = []
-    for file in found.files:
-        place, _, name = file.rpartition("/")
-        if file.endswith(CSV):
-            cells, form = read_cells(raw / file, Columns.chosen(None, field))
-            rows = captions_in(cells, form)
-            several += several_in_cells(file, form, len(cells), len(rows))
-        else:
-            rows = _READ[Path(name).suffix](raw / file, field)
-        unread += _columns_passed_over(folder, file, field)
+    for (file, own), kept in zip(loaded.items(), counting.kept, strict=True):
+        unread += own.rows.unread
+        if kept and not any(kept):
+            continue
+        rows, lines = _captions(raw, file, own, kept=kept, field=field)
+        several += lines
+        place = file.rpartition("/")[0]
         inside = {
             image: joined(place, image.removeprefix("./"))
             for image in rows["image"].unique().tolist()
@@ -135,12 +160,13 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         tables[file] = rows.assign(image=rows["image"].map(inside), split=split)
     splits, others = splits_in_column(tables, options.corpus.restval)
     captions = with_caption_ids(tables.values())
+    remarks = (*passed_over(unread), *counting.remarks, *several, *said_by_folders(places))
     return described_source(
         folder,
         options,
         splits=splits,
         captions=captions,
-        remarks=(*passed_over(unread), *several, *said_by_folders(places), *others),
+        remarks=(*remarks, *others),
         files=found.files,
     )
 
@@ -149,6 +175,52 @@ def _has_titles(folder: Folder, file: str) -> bool:
     """Whether the captions of metadata.csv are titles."""
     form = find_form(head(folder, file)) if file.endswith(CSV) else None
     return form is not None and has_titles(form)
+
+
+def _load(folder: Folder, file: str, config: CorpusConfig) -> _Loaded:
+    """A table of any of the three forms."""
+    path = folder.root / file
+    field = config.caption_field
+    if file.endswith(CSV):
+        cells, form = read_cells(path, Columns.chosen(None, field))
+        unread = _columns_passed_over(folder, file, field)
+        return _Loaded(as_rows(cells, form, unread=unread, config=config), cells=(cells, form))
+    if file.endswith(PARQUET):
+        records = _records_in_parquet(path, config)
+    else:
+        records = read_json_lines(path, dict[str, Any], _HINTS[LINES])
+    names = list(dict.fromkeys(name for record in records for name in record))
+    chosen = _chosen(records[:LOOKED_AT], field)
+    caption = chosen.fields[0] if chosen.fields else ""
+    rows = Rows(
+        images=[str(record.get(IMAGE)) for record in records],
+        texts=[str(record.get(caption)) for record in records],
+        caption=caption,
+        cells={
+            name: [record.get(name) for record in records]
+            for name in names
+            if may_tell(name, config)
+        },
+        names=names,
+        unread=_columns_passed_over(folder, file, field),
+    )
+    return _Loaded(rows, records=records)
+
+
+def _captions(
+    raw: Path, file: str, loaded: _Loaded, kept: Sequence[bool], field: str | None
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The captions of the rows that count, as `captions_in` returns them, and lines about them."""
+    if loaded.cells is not None:
+        cells, form = loaded.cells
+        cells = cells[list(kept)].reset_index(drop=True)
+        rows = captions_in(cells, form)
+        return rows, (*form.remarks, *several_in_cells(file, form, len(cells), len(rows)))
+    numbered = enumerate(loaded.records, 1)
+    records = {
+        number: record for (number, record), is_kept in zip(numbered, kept, strict=True) if is_kept
+    }
+    return _table(raw / file, records, _HINTS[file.rpartition("/")[2]], field), ()
 
 
 def _columns_passed_over(folder: Folder, file: str, field: str | None) -> list[str]:
@@ -173,13 +245,6 @@ def _chosen(records: Sequence[Mapping[str, Any]], field: str | None) -> Chosen:
         return Chosen(next(iter(caption_columns(tuple(first), (field,))), [field]))
     finds = caption_columns(tuple(first))
     return chosen_fields(finds, records, inner_caption(first)) if finds else Chosen([])
-
-
-def _read_lines(path: Path, field: str | None) -> pd.DataFrame:
-    """The captions of metadata.jsonl, as `read_captions` returns those of a table: a record on each
-    line, the caption a text or some texts."""
-    hint = f"each line is a record with {IMAGE} and a caption: mend these lines"
-    return _table(path, read_json_lines(path, dict[str, Any], hint), hint, field)
 
 
 def _first_in_parquet(path: Path) -> list[str] | None:
@@ -214,34 +279,36 @@ def _rows_of(batch: pa.RecordBatch, columns: Sequence[str]) -> list[Mapping[str,
     return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
-def _read_parquet(path: Path, field: str | None) -> pd.DataFrame:
-    """The captions of metadata.parquet, as `read_captions` returns those of a table."""
-    hint = f"it needs text columns {IMAGE} and one of captions: write it again"
+def _records_in_parquet(path: Path, config: CorpusConfig) -> list[Mapping[str, Any]]:
+    """The rows of metadata.parquet, of its columns of texts and of those that may tell which rows
+    count."""
+    hint = _HINTS[PARQUET]
     records: list[Mapping[str, Any]] = []
     try:
         columns = _columns_in(path)
+        if columns:
+            names = (name for name in read_schema(path).names if name not in columns)
+            columns += [name for name in names if may_tell(name, config)]
         for batch in read_batches(path, columns) if columns else ():
             records += _rows_of(batch, columns)
     except WorkbenchError as error:
         raise WorkbenchError(f"{path}: {error.message}", hint) from None
     if not columns:
         raise WorkbenchError(f"{path}: no columns of images and captions", hint)
-    return _table(path, records, hint, field)
-
-
-_READ = {".jsonl": _read_lines, ".parquet": _read_parquet}
+    return records
 
 
 def _table(
-    path: Path, records: Sequence[Mapping[str, Any]], hint: str, field: str | None
+    path: Path, records: Mapping[int, Mapping[str, Any]], hint: str, field: str | None
 ) -> pd.DataFrame:
-    """The captions of records, as `read_captions` returns those of a table; faults are named."""
+    """The captions of records, by their numbers, as `read_captions` returns those of a table;
+    faults are named."""
     rows: list[tuple[str, str, str]] = []
     faulty: list[str] = []
-    chosen = _chosen(records[:LOOKED_AT], field)
+    chosen = _chosen([*records.values()][:LOOKED_AT], field)
     if chosen.doubt:
         raise doubted(str(path), chosen.doubt)
-    for number, record in enumerate(records, 1):
+    for number, record in records.items():
         try:
             rows += _captions_of(record, chosen.fields, is_named=field is not None)
         except ValueError as error:

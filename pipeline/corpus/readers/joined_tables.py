@@ -30,7 +30,13 @@ from pipeline.corpus.dataset.recognise import (
 )
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import split_in_path, split_named
-from pipeline.corpus.dataset.table import pairs_in, read_captions
+from pipeline.corpus.dataset.table import (
+    captions_in,
+    counted_cells,
+    pairs_in,
+    read_captions,
+    read_cells,
+)
 from pipeline.corpus.dataset.table_form import NUMBER, Columns, columns_passed_over, find_form
 from pipeline.corpus.readers.captions_csv import source_of
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -46,6 +52,7 @@ REFERENCES = (*OF_IMAGES, "image", "img", "photo", "picture", "id")
 IMAGES = Columns(images=FILES, captions=IDS)
 CAPTIONS = Columns(images=REFERENCES, captions=CAPTION_COLUMNS)
 DIVIDED = Columns(images=REFERENCES, captions=SPLIT_COLUMNS)
+HAS_ROWS = True  # of which corpus.rows keeps some
 EXPECTED = (
     "a table of images with columns of ids and files, such as id,file_name, and one of captions "
     "with columns such as image_id,caption"
@@ -105,7 +112,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         raw: the user's folder.
         out: not used; images stay where they are.
         options: corpus.annotations, the table of captions, or a folder of both; corpus.image_field
-            and corpus.caption_field, columns of it that have other names than the usual.
+            and corpus.caption_field, columns of it that have other names than the usual;
+            corpus.rows, which of its rows count.
 
     Returns:
         The source. Its splits come from a column or the names of the tables of images, else from
@@ -133,17 +141,20 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             "put both into the folder, and let corpus.annotations name the one of captions",
         )
     images = _divided(folder, _read_images(raw, of_images), found.files)
-    captions = {file: read_captions(raw / file, columns) for file in of_captions}
-    unread = [
-        name
+    unread = {
+        file: columns_passed_over(head(folder, file), IMAGES if file in of_images else columns)
         for file in found.files
-        for name in columns_passed_over(
-            head(folder, file), IMAGES if file in of_images else columns
-        )
-    ]
+    }
+    read_ones = {file: read_cells(raw / file, columns) for file in of_captions}
+    counted_ones, counting = counted_cells(
+        str(raw / of_captions[0]), read_ones, unread=unread, config=options.corpus
+    )
+    captions = {file: captions_in(cells, form) for file, (cells, form) in counted_ones.items()}
+    left_out = [line for _, form in read_ones.values() for line in form.remarks]
     joined = {file: _joined(raw / file, rows, images) for file, rows in captions.items()}
     remark = f"the ids of {listing(of_captions, 3)} are those of {listing(of_images, 3)}"
-    source = source_of(folder, options, joined, (remark, *passed_over(unread)))
+    passed = passed_over([name for names in unread.values() for name in names])
+    source = source_of(folder, options, joined, (remark, *passed, *left_out, *counting))
     divided = [file for file in few_files(folder, *PATTERNS) if _names(folder, file, DIVIDED)]
     return replace(source, files=(*source.files, *of_images, *divided))
 

@@ -19,6 +19,8 @@ from pipeline.corpus.dataset.annotations import (
     read_json_lines,
 )
 from pipeline.corpus.dataset.cells import SPLIT_COLUMNS, is_plain, passed_over
+from pipeline.corpus.dataset.conditions import Conditions
+from pipeline.corpus.dataset.counted_rows import Rows, counted_rows, may_tell
 from pipeline.corpus.dataset.folder import Folder
 from pipeline.corpus.dataset.locate import told_apart
 from pipeline.corpus.dataset.recognise import (
@@ -38,30 +40,34 @@ from pipeline.corpus.dataset.splits import (
     split_in_path,
     split_or_rest,
 )
+from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import counted, listing
 from pipeline.runtime.section import Name
 
 EXPECTED = "a JSON file of records with filename and sentences, as dataset_flickr8k.json has them"
 # and not dataset_info.json, dataset_infos.json, dataset_dict.json, which are Hugging Face's
 FILES = ("*.json", "*.jsonl", "*.jsonlines", "*.ndjson")
+HAS_ROWS = True  # captions, of which corpus.rows keeps some
 PUBLISHED = ("dataset.json", "dataset_[!id]*.json")
 # what is read, and Karpathy's numbers
 IMAGE_FIELDS = ("filename", "filepath", "sentences", "imgid", "sentids", "cocoid")
 SENTENCE_FIELDS = ("raw", "tokens", "sentid", "imgid")
 
 
-class _Sentence(TypedDict):
-    raw: str
-    sentid: NotRequired[int | str | None]  # home-made files have none
-    tokens: NotRequired[list[str] | None]
+_SENTENCE: dict[str, Any] = {
+    "raw": str,
+    "sentid": NotRequired[int | str | None],  # home-made files have none
+    "tokens": NotRequired[list[str] | None],
+}
 
 
 class _Image(NamedTuple):
-    """An image as the file names it, the word for its split, None for none, and its captions."""
+    """An image as the file names it, the word for its split, None for none, and its captions with
+    the fields of theirs and of the image that may tell which of them count."""
 
     name: str
     split: str | None
-    sentences: list[_Sentence]
+    sentences: list[dict[str, Any]]
 
 
 def recognise(folder: Folder) -> list[Found]:
@@ -103,7 +109,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Args:
         raw: the user's folder.
         out: not used; images stay where they are.
-        options: corpus.annotations, the file where there are several; corpus.restval, whether
+        options: corpus.annotations, the file where there are several; corpus.rows, which captions
+            count; corpus.restval, whether
             Karpathy's third part of MS-COCO is trained on or left out.
 
     Returns:
@@ -120,7 +127,17 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         expected=EXPECTED,
         published=PUBLISHED,
     )
-    rows = {file: _read_file(folder, file) for file in found.files}
+    read_ones = {file: _read_file(folder, file, options.corpus) for file in found.files}
+    unread = {file: _unread(folder, file) for file in found.files}
+    counting = counted_rows(
+        str(raw / found.files[0]),
+        [_as_rows(own, unread[file]) for file, own in read_ones.items()],
+        options.corpus,
+    )
+    rows = {
+        file: _only(own, kept)
+        for (file, own), kept in zip(read_ones.items(), counting.kept, strict=True)
+    }
     words = Counter(own.split or "" for file in rows.values() for own in file)
     others = check_other_splits(words, listing(found.files, 3))
     is_kept = options.corpus.restval == "train"
@@ -144,41 +161,80 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         "text": [one["raw"] for one in sentences],
         "tokens": [" ".join(one.get("tokens") or ()).lower().split() for one in sentences],
     }
+    passed = passed_over([name for names in unread.values() for name in names])
     left_out = (f"left out: {counted(dropped, 'image')} of split restval",) if dropped else ()
     return described_source(
         folder,
         options,
         splits=one_split_each(raw, zip(names, (own.split for own in images), strict=True)),
         captions=pd.DataFrame(captions),
-        remarks=(*passed_over(_unread(folder, found.files)), *left_out, *others, *renumbered),
+        remarks=(*passed, *counting.remarks, *left_out, *others, *renumbered),
         files=found.files,
     )
 
 
-def _unread(folder: Folder, files: Sequence[str]) -> list[str]:
-    """The fields of the first image of each file, and of its first caption, that are not read."""
-    unread: list[str] = []
-    for file in files:
-        record = _first_image(first_records(folder, file)) or {}
-        read_ones = (*IMAGE_FIELDS, split_field(record))
-        unread += (name for name in record if name not in read_ones)
-        sentences: list[Mapping[str, Any]] = record.get("sentences", [])
-        sentence = sentences[0] if sentences else {}
-        unread += (f"sentences.{name}" for name in sentence if name not in SENTENCE_FIELDS)
-    return unread
+def _unread(folder: Folder, file: str) -> list[str]:
+    """The fields of the first image of a file, and of its first caption, that are not read."""
+    record = _first_image(first_records(folder, file)) or {}
+    read_ones = (*IMAGE_FIELDS, split_field(record))
+    unread = [name for name in record if name not in read_ones]
+    sentences: list[Mapping[str, Any]] = record.get("sentences", [])
+    sentence = sentences[0] if sentences else {}
+    return unread + [f"sentences.{name}" for name in sentence if name not in SENTENCE_FIELDS]
 
 
-def _read_file(folder: Folder, file: str) -> list[_Image]:
+def _as_rows(images: Sequence[_Image], unread: Sequence[str]) -> Rows:
+    """The captions of a file as `counted_rows` takes them."""
+    rows = [(own.name, sentence) for own in images for sentence in own.sentences]
+    found = dict.fromkeys(name for _, sentence in rows for name in sentence)
+    others = [name for name in found if name not in _SENTENCE]
+    names = (name.removeprefix("sentences.") for name in unread)
+    return Rows(
+        images=[name for name, _ in rows],
+        texts=[sentence["raw"] for _, sentence in rows],
+        caption="raw",
+        cells={name: [sentence.get(name) for _, sentence in rows] for name in others},
+        names=dict.fromkeys((*_SENTENCE, *names, *others)),
+        unread=others,
+    )
+
+
+def _only(images: Sequence[_Image], kept: Sequence[bool]) -> list[_Image]:
+    """The images of a file with the captions that count, each in their order."""
+    left = iter(kept)
+    return [
+        own._replace(sentences=[sentence for sentence in own.sentences if next(left)])
+        for own in images
+    ]
+
+
+def _telling(folder: Folder, file: str, config: CorpusConfig) -> tuple[list[str], list[str]]:
+    """The fields of captions, and of images, that may tell which captions count."""
+    record = _first_image(first_records(folder, file)) or {}
+    sentences: list[Mapping[str, Any]] = record.get("sentences", [])
+    sentence = sentences[0] if sentences else {}
+    names = sentence if isinstance(sentence, Mapping) else ()  # what is none the check names
+    of_captions = [name for name in names if may_tell(name, config)]
+    asked = Conditions.of(config.rows)
+    of_images = [name for name in record if asked.have(name) and name not in of_captions]
+    return of_captions, of_images
+
+
+def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Image]:
     """The images of a file, of the split in its name where their records say none."""
     path = folder.root / file
     hint = "expected is the format of Karpathy's dataset_*.json"
     lists = first_records(folder, file)
     field = split_field(_first_image(lists) or {}) or SPLIT_COLUMNS[0]
-    fields: dict[str, Any] = {
+    of_captions, of_images = _telling(folder, file, config)
+    sentence_kind: Any = TypedDict(  # type: ignore[misc]
+        "Sentence", dict.fromkeys(of_captions, NotRequired[Any]) | _SENTENCE
+    )
+    fields: dict[str, Any] = dict.fromkeys(of_images, NotRequired[Any]) | {
         "filename": Name,
         "filepath": NotRequired[str | None],  # MS-COCO has images in several folders
         field: NotRequired[str | None],
-        "sentences": list[_Sentence],
+        "sentences": list[sentence_kind],
     }
     record_kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
     if head(folder, file).lstrip().startswith("{") and "" in lists:
@@ -191,7 +247,17 @@ def _read_file(folder: Folder, file: str) -> list[_Image]:
         records = read_annotations(path, kind, hint)["images"]
     split = split_in_path(file)
     images = [
-        _Image(_name(record), record.get(field) or split, record["sentences"]) for record in records
+        _Image(
+            name=_name(record),
+            split=record.get(field) or split,
+            sentences=[
+                {name: record.get(name) for name in of_images} | sentence
+                for sentence in record["sentences"]
+            ]
+            if of_images
+            else record["sentences"],
+        )
+        for record in records
     ]
     check_once(path, (own.name for own in images))
     return images
@@ -203,7 +269,7 @@ def _name(record: Mapping[str, Any]) -> str:
     return f"{folder}/{record['filename']}" if folder else record["filename"]
 
 
-def _id(sentence: _Sentence) -> str | None:
+def _id(sentence: Mapping[str, Any]) -> str | None:
     """The id that the file gives a caption."""
     own = sentence.get("sentid")
     return None if own is None else str(own)

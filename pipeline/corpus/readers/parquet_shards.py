@@ -11,6 +11,7 @@ from pipeline.corpus.dataset.source import Options, Source
 from pipeline.features.arrays.parquet_rows import read_batches, read_schema
 
 FORMAT = RowFormat(".parquet", "parquet", read_schema, read_batches)
+HAS_ROWS = True  # of which corpus.rows keeps some
 
 
 def recognise(folder: Folder) -> list[Found]:
@@ -27,7 +28,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         raw: the user's folder.
         out: the folder of the corpus, for the images.
         options: corpus.annotations, a file or a folder; corpus.image_field and
-            corpus.caption_field, columns; how splits are drawn.
+            corpus.caption_field, columns; corpus.rows, which rows count; how splits are drawn.
 
     Returns:
         The source.

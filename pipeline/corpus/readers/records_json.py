@@ -5,7 +5,9 @@ records with captions, or a table by columns, as pandas writes it."""
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
+from itertools import compress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, NotRequired
 
 import pandas as pd
@@ -39,10 +41,13 @@ from pipeline.corpus.dataset.cells import (
     image_columns,
     is_plain,
     passed_over,
+    plain_name,
     plain_texts,
     texts_of,
 )
+from pipeline.corpus.dataset.conditions import Conditions
 from pipeline.corpus.dataset.conversations import CONVERSATIONS, answers_of
+from pipeline.corpus.dataset.counted_rows import Rows, counted_rows, may_tell
 from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
 from pipeline.corpus.dataset.json_forms import flat_records, rows_of_lists
 from pipeline.corpus.dataset.locate import has_its_name, told_apart
@@ -62,7 +67,6 @@ from pipeline.corpus.dataset.recognise import (
     values_in_head,
     without_nulls,
 )
-from pipeline.corpus.dataset.rejected import rejected_rows
 from pipeline.corpus.dataset.source import Options, Source, list_raw
 from pipeline.corpus.dataset.splits import (
     SPLIT_WORDS,
@@ -73,6 +77,7 @@ from pipeline.corpus.dataset.splits import (
     split_in_path,
     split_named,
     split_or_rest,
+    split_words,
 )
 from pipeline.corpus.params import CorpusConfig
 from pipeline.runtime.errors import WorkbenchError, counted, listing
@@ -84,6 +89,7 @@ FILES = ("*.json", "*.jsonl", "*.jsonlines", "*.ndjson")
 EXPECTED = (
     'JSON of records with an image and its caption, as [{"image": "1.jpg", "caption": "..."}]'
 )
+HAS_ROWS = True  # of which corpus.rows keeps some
 IMAGE_KEY = "its key"  # the image's field in records of a mapping whose keys are the images
 
 LISTS = ("images", *IMAGE_COLUMNS)  # fields that may have a list of images
@@ -91,16 +97,29 @@ LISTS = ("images", *IMAGE_COLUMNS)  # fields that may have a list of images
 
 Captions = str | list[str | None] | None
 RecordsOfCaptions = dict[str, Any] | list[dict[str, Any]] | None
-Split = Annotated[str | None, BeforeValidator(as_split)]
+
+
+def _split_among(value: object) -> object:
+    """The split among tags, several with commas between, None for none; another value is itself, if
+    it is a word for a split in the usual form."""
+    if not isinstance(value, list):
+        return as_split(value)
+    splits = [split_named(tag) for tag in value if isinstance(tag, str)]
+    return ", ".join(dict.fromkeys(filter(None, splits))) or None
+
+
+Split = Annotated[str | None, BeforeValidator(_split_among)]
 
 
 class _Row(NamedTuple):
-    """An image, its captions, its split, and the first image of its record, "" without others."""
+    """An image, its captions, its split, the first image of its record, "" without others, and what
+    the record has in the fields that may tell whether it counts."""
 
     image: str
     texts: list[str]
     split: str | None
     first: str = ""
+    cells: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Keys(NamedTuple):
@@ -115,6 +134,7 @@ class _Keys(NamedTuple):
     others: tuple[str, ...]  # fields of the first record that are not read
     are_several: bool = False  # whether the field of the image has a list of images
     doubt: str = ""  # why the captions may be none
+    telling: tuple[str, ...] = ()  # fields that may tell which records count
 
 
 class _Mapping(NamedTuple):
@@ -266,7 +286,7 @@ def _keys_of(key: str, rows: Sequence[Mapping[str, Any]], config: CorpusConfig) 
         return None
     if isinstance(record[image], dict):  # it names no image
         return None
-    split = split_field(record) or SPLIT_COLUMNS[0]
+    split = split_field(record) or _tags_with_split(record) or SPLIT_COLUMNS[0]
     return _Keys(
         records=key,
         image=image,
@@ -277,7 +297,26 @@ def _keys_of(key: str, rows: Sequence[Mapping[str, Any]], config: CorpusConfig) 
         others=tuple(name for name in record if name not in (image, split, *captions)),
         are_several=isinstance(record[image], list),
         doubt=chosen.doubt,
+        telling=_telling(record, (image, *captions, split), config),
     )
+
+
+def _tags_with_split(record: Mapping[str, Any]) -> str | None:
+    """The field `tags` where one of them is a split, as FiftyOne writes it; None for others."""
+    tags = record.get("tags")
+    return "tags" if isinstance(tags, list) and _split_among(tags) else None
+
+
+def _telling(
+    record: Mapping[str, Any], read_ones: Sequence[str], config: CorpusConfig
+) -> tuple[str, ...]:
+    """The fields that may tell which records count: of those that the first one has, and those that
+    corpus.rows names, which others may have."""
+    conditions = Conditions.of(config.rows)
+    asked = [name for name in record if conditions.have(name)]
+    others = [name for name in record if name not in read_ones and may_tell(name, config)]
+    further = conditions.values.keys() - set(map(plain_name, asked))
+    return tuple(dict.fromkeys((*asked, *others, *sorted(further))))
 
 
 def _image_field(key: str, record: Mapping[str, Any]) -> str | None:
@@ -325,7 +364,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         raw: the user's folder.
         out: not used; images stay where they are.
         options: corpus.annotations, a file or a folder; corpus.image_field and
-            corpus.caption_field, keys of the records; corpus.restval; how splits are drawn.
+            corpus.caption_field, keys of the records; corpus.rows, which records count;
+            corpus.restval; how splits are drawn.
 
     Returns:
         The source.
@@ -344,17 +384,27 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         joins_parts=True,
     )
     rows: list[_Row] = []
-    unread: list[str] = []
     known: set[tuple[str, str, str | None]] = set()
     images: dict[str, list[str]] = {}
-    for file in found.files:
-        own = _read_file(folder, file, options.corpus)
+    read_ones = {file: _read_file(folder, file, options.corpus) for file in found.files}
+    unread = {file: _fields_passed_over(folder, file, options.corpus) for file in found.files}
+    counting = counted_rows(
+        str(raw / found.files[0]),
+        [
+            _as_rows(own, _keys_in(folder, file, options.corpus), unread[file])
+            for file, own in read_ones.items()
+        ],
+        options.corpus,
+    )
+    for (file, all_rows), counts in zip(read_ones.items(), counting.kept, strict=True):
+        own = list(compress(all_rows, counts))
         images[file] = [row.image for row in own]
         rows += _without_known(own, known)
         if file != found.files[-1]:  # what is known matters to a further file alone
             known |= {(row.image, text, row.split) for row in own for text in row.texts}
-        unread += _fields_passed_over(folder, file, options.corpus)
     check_parts(raw, images)
+    others_of = split_words({row.split or "" for row in rows})
+    rows = [row._replace(split=others_of.get(row.split or "", row.split)) for row in rows]
     words = Counter(word or "" for _, word in {(row.image, row.split) for row in rows})
     others = check_other_splits(words, str(raw / found.files[0]))
     is_kept = options.corpus.restval == "train"
@@ -388,12 +438,29 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         groups=groups if shared else None,
         remarks=(
             *_of_several(shared),
-            *passed_over(unread),
-            *rejected_rows(folder, found.files, unread),
+            *passed_over([name for names in unread.values() for name in names]),
+            *counting.remarks,
             *left_out,
             *others,
         ),
         files=found.files,
+    )
+
+
+def _as_rows(rows: Sequence[_Row], keys: _Keys | None, unread: Sequence[str]) -> Rows:
+    """The records of a file as `counted_rows` takes them."""
+    if keys is None:
+        return Rows(images=[row.image for row in rows], texts=[""] * len(rows))
+    found = [name for name in keys.telling if any(name in row.cells for row in rows)]
+    return Rows(
+        images=[row.image for row in rows],
+        texts=[row.texts[0] if row.texts else "" for row in rows],
+        caption=keys.captions[0],
+        split=keys.split if keys.has_split else "",
+        cells={keys.split: [row.split for row in rows]}
+        | {name: [row.cells.get(name) for row in rows] for name in found},
+        names=dict.fromkeys((keys.image, *keys.captions, *keys.others, *found)),
+        unread=unread,
     )
 
 
@@ -476,12 +543,18 @@ def _read_file(folder: Folder, file: str, config: CorpusConfig) -> list[_Row]:
     return _rows(path, records, keys, split, config)
 
 
-def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequence[str]:
-    """The fields of a file's first record that are not read."""
+def _keys_in(folder: Folder, file: str, config: CorpusConfig) -> _Keys | None:
+    """The keys of a file's records; None of one that maps images to captions."""
     mapping = _mapping(folder, file, config)
     if mapping is not None:
-        return mapping.keys.others if mapping.keys is not None else ()
-    return _find_keys(_rows_of_lists(folder, file, config), config)[0].others
+        return mapping.keys
+    return _find_keys(_rows_of_lists(folder, file, config), config)[0]
+
+
+def _fields_passed_over(folder: Folder, file: str, config: CorpusConfig) -> Sequence[str]:
+    """The fields of a file's first record that are not read."""
+    keys = _keys_in(folder, file, config)
+    return keys.others if keys is not None else ()
 
 
 def _record_kind(keys: _Keys) -> Any:
@@ -492,6 +565,8 @@ def _record_kind(keys: _Keys) -> Any:
     # some images have fewer captions, or none, which the check of all images says
     captions: Any = RecordsOfCaptions if keys.of_records else Captions
     fields |= dict.fromkeys(keys.captions, NotRequired[captions])
+    telling = (name for name in keys.telling if name not in fields)
+    fields |= dict.fromkeys(telling, NotRequired[Any])
     kind: Any = TypedDict("Record", fields)  # type: ignore[misc]
     return kind
 
@@ -555,11 +630,12 @@ def _rows(
             texts = [text for text in texts if text.strip() not in ("", *NOTHING)]
         own_split = record.get(keys.split) or split
         images = record[keys.image]
+        cells = {name: record[name] for name in keys.telling if name in record}
         if not keys.are_several:
-            rows.append(_Row(images, texts, own_split))
+            rows.append(_Row(images, texts, own_split, cells=cells))
             continue
         first = images[0] if len(set(images)) > 1 else ""
-        rows += (_Row(image, texts, own_split, first) for image in dict.fromkeys(images))
+        rows += (_Row(image, texts, own_split, first, cells) for image in dict.fromkeys(images))
     return rows
 
 

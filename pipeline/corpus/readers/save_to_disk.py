@@ -19,6 +19,7 @@ from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.text import read_json
 
 FORMAT = RowFormat(".arrow", "arrow", read_schema, read_batches)
+HAS_ROWS = True  # of which corpus.rows keeps some
 STATE = "state.json"
 CACHED = "cache-"  # files of results that `datasets` keeps beside a dataset
 AGAIN = "load it with datasets.load_from_disk, and save flatten_indices() of it with save_to_disk"
@@ -37,7 +38,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         raw: the user's folder.
         out: the folder of the corpus, for the images.
         options: corpus.annotations, a file or a folder; corpus.image_field and
-            corpus.caption_field, columns; how splits are drawn.
+            corpus.caption_field, columns; corpus.rows, which rows count; how splits are drawn.
 
     Returns:
         The source, with a remark about arrow files that are no part of a saved dataset.

@@ -77,3 +77,15 @@ def test_what_lines_of_texts_are_is_in_the_line_that_reads_the_folder(tmp_path):
     done = look(tmp_path, "--text-lines=joined")
     assert "  0.jpg | A dog runs to the mill of 0.jpg and back." in done.output.splitlines()
     assert done.output.endswith(f"-S raw={tmp_path} -S corpus.text_lines=joined\n")
+
+
+def test_rows_are_chosen(tmp_path):
+    rows = []
+    save_images(tmp_path, *(f"{number}.jpg" for number in range(12)))
+    for number in range(12):
+        rows += [f"{number}.jpg,en,A dog runs {number}.", f"{number}.jpg,de,Ein Hund {number}."]
+    (tmp_path / "x.csv").write_text("\n".join(["image,lang,caption", *rows]))
+    assert "vse look --rows lang=en" in look(tmp_path).output
+    done = look(tmp_path, "--rows=lang=de")
+    assert "  0.jpg | Ein Hund 0." in done.output.splitlines()
+    assert done.output.endswith(f"-S raw={tmp_path} -S corpus.rows=lang=de\n")

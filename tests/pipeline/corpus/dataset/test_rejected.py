@@ -1,9 +1,10 @@
 """Rows that are marked as rejected are read, and a line says so."""
 
 import json
+import shutil
 
 import pytest
-from reader_cases import read_all, save_images
+from reader_cases import image_bytes, read_all, save_images, write_parquet
 
 from pipeline.corpus.dataset.rejected import rejected_folders
 
@@ -48,6 +49,74 @@ def test_they_are_counted(tmp_path, name, form, capsys):
     assert len(corpus.captions) == len(NAMES)
     said = capsys.readouterr().err
     assert f"2 rows are marked {name} = {shown}".lower() in said.lower()
+
+
+WORDS = {
+    "state": ("REJECTED", "ACCEPTED", "marked state = REJECTED", "state=ACCEPTED"),
+    "skip": ("1", "0", "marked skip = 1", "skip=0"),
+    "Approved?": ("N", "Y", "marked approved? = N", "approved?=Y"),
+    "quality": ("bad", "good", "marked quality = bad", "quality=good"),
+    "AssignmentStatus": (
+        "Rejected",
+        "Approved",
+        "marked assignmentstatus = Rejected",
+        "assignmentstatus=Approved",
+    ),
+    "deleted_at": ("2021-03-01 10:00", "", "marked by deleted_at", "deleted_at="),
+    "use": ("", "x", "not marked in use", "use=x"),
+    "exclude": ("x", "", "marked exclude = x", "exclude="),
+}
+
+
+@pytest.mark.parametrize("form", ["x.csv", "metadata.csv", "joined", "beside", "parquet"])
+@pytest.mark.parametrize("name", WORDS)
+def test_other_words_in_all_forms(tmp_path, name, form, capsys):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    if form != "parquet":
+        save_images(raw, *NAMES)
+    against, otherwise, line, way_out = WORDS[name]
+    marks = [against if place in (3, 5) else otherwise for place in range(len(NAMES))]
+    rows = [(image, f"A dog {image}.", mark) for image, mark in zip(NAMES, marks, strict=True)]
+    if form == "joined":
+        images = "".join(f"{place + 70},{image}\n" for place, image in enumerate(NAMES))
+        (raw / "images.csv").write_text(f"id,file_name\n{images}")
+        rows = [(place + 70, *row[1:]) for place, row in enumerate(rows)]
+    if form == "beside":
+        for image, text, mark in rows:
+            own = {"caption": text, name: mark}
+            (raw / image).with_suffix(".json").write_text(json.dumps(own))
+    elif form == "parquet":
+        own = [
+            {
+                "image": {"bytes": image_bytes(place), "path": row[0]},
+                "caption": row[1],
+                name: row[2],
+            }
+            for place, row in enumerate(rows)
+        ]
+        write_parquet(raw / "train.parquet", own)
+    else:
+        header = {"metadata.csv": "file_name", "joined": "image_id"}.get(form, "image")
+        lines = [",".join(map(str, row)) for row in ((header, "caption", name), *rows)]
+        file = "captions.csv" if form == "joined" else form
+        (raw / file).write_text("\n".join(lines))
+    assert len(read_all("auto", raw).captions) == len(NAMES)
+    said = capsys.readouterr().err.lower()
+    assert f"2 rows are {line}".lower() in said
+    way_out = way_out.lower()
+    assert f"read as all others; corpus.rows: {way_out} leaves them out" in said
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    assert len(read_all("auto", raw, rows=way_out).captions) == len(NAMES) - 2
+
+
+def test_labels_mark_rows_where_an_image_has_both(tmp_path, capsys):
+    raw = tmp_path / "raw"
+    save_images(raw, *NAMES)
+    rows = [f"{image},A dog {label} {image},{label}" for image in NAMES for label in (0, 1)]
+    (raw / "x.csv").write_text("\n".join(["image,caption,label", *rows]))
+    read_all("auto", raw)
+    assert "12 rows are marked label = 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "cells"), [("match", "abc"), ("status", "123"), ("valid", "111")])
