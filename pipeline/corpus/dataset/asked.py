@@ -93,7 +93,10 @@ _KNOWN = re.compile(
     "|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]",
     re.IGNORECASE,
 )
-_ARTICLE = re.compile(r"(?:an?|the)\s", re.IGNORECASE)
+_ARTICLE = re.compile(
+    r"(?:an?|the|une?|des|les?|la|einen?|eine|der|die|das|el|los|las|unos?|unas?|uma?|il|een|het|en|ett)\s",
+    re.IGNORECASE,
+)
 _LETTERS_WITHOUT_BLANKS = 6  # of a short answer in Chinese
 
 

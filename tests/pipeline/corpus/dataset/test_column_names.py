@@ -90,7 +90,7 @@ def test_texts_of_parts_of_images_are_no_captions(tmp_path, image, part):
 def test_names_of_files_are_no_captions(tmp_path):
     save_images(tmp_path, *NAMES)
     (tmp_path / "mine.csv").write_text("image,alt\n" + "".join(f"{own},{own}\n" for own in NAMES))
-    with pytest.raises(WorkbenchError, match="no columns of images"):
+    with pytest.raises(WorkbenchError, match="what it says of them are names of files"):
         read_all("auto", tmp_path)
 
 
