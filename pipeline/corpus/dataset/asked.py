@@ -246,10 +246,11 @@ def check_questions(place: str, conversations: Iterable[object]) -> None:
 
 
 def _is_described(question: str, answer: str) -> bool:
-    """Whether a question asks for a description or, where nobody knows, whether the answer is long
-    as one."""
+    """Whether a question asks for a description, and the answer is no single word; or, where nobody
+    knows what is asked, whether the answer is as long as a description."""
     if question and (asks_for_description(question) or _KNOWN.search(question)):
-        return asks_for_description(question)
+        is_word = answer.isascii() and " " not in answer.strip()
+        return asks_for_description(question) and not is_word
     if " " not in answer:
         return len(answer) > _LETTERS_WITHOUT_BLANKS and not answer.isascii()
     return len(answer.split()) > FEWEST_WORDS and _BOX_AS_TEXT.fullmatch(answer) is None

@@ -44,7 +44,7 @@ CAPTION_COLUMNS = (*COMMON_CAPTION_COLUMNS, *RARE_CAPTION_COLUMNS)
 SPLIT_COLUMNS = ("split", "set", "subset", "partition", "phase", "set_name")
 ROW_NUMBERS = ("", "id", "index", "unnamed:_0")  # columns that only number what they stand beside
 # A field of a record that is a caption; Karpathy's records have `raw`, `tokens` and `sentid`.
-TEXT_FIELDS = ("raw", *CAPTION_COLUMNS)
+TEXT_FIELDS = ("raw", *CAPTION_COLUMNS, "_content")  # the last of Flickr's API
 TOKENS = "tokens"
 NUMBER = "sentid"
 # What programs write for a missing caption, in Python, pandas, R, SQL, JavaScript and spreadsheets,
@@ -189,10 +189,13 @@ def are_captions(value: object) -> bool:
 
 
 def plain_texts(cell: str | Sequence[str | None] | None) -> list[str]:
-    """The captions of a cell that is a text, texts, or nothing; a null among texts is none."""
+    """The captions of a cell that is a text, texts, a list of texts that is written as text, or
+    nothing; a null among texts is none."""
     if cell is None:
         return []
-    return [cell] if isinstance(cell, str) else [text for text in cell if text is not None]
+    if isinstance(cell, str):
+        return listed_texts(cell) or [cell]
+    return [text for text in cell if text is not None]
 
 
 def texts_of(cell: Any, by_line: bool = False) -> list[Text]:

@@ -19,6 +19,7 @@ from pipeline.corpus.dataset.cells import (
     are_captions,
     caption_columns,
     plain_name,
+    plain_texts,
     texts_of,
 )
 from pipeline.corpus.dataset.conversations import CONVERSATIONS
@@ -230,7 +231,10 @@ def _texts(cells: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
 
 
 def _texts_in(cell: object) -> list[str]:
-    """The texts of a value: itself, those of a list, or of records in one."""
+    """The texts of a value: itself, those of a list (also of one that is written as text), or of
+    records in one."""
+    if isinstance(cell, str):
+        return plain_texts(cell)
     texts = [text for text in (cell if isinstance(cell, list) else [cell]) if isinstance(text, str)]
     if not texts and are_captions(cell):
         return [own.text for own in texts_of(cell)]

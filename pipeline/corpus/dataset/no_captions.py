@@ -41,6 +41,10 @@ _CAMERA = re.compile(
 _SETTINGS_OF_CAMERA = 2  # different ones in a text
 _SCORED = re.compile(r"[^.!?]{1,40}?[ :=,;(]+(?:0?\.\d+|1\.0+|\d{1,2}\.\d+ ?%)\)?")
 _HASH = re.compile(r"[0-9a-fA-F-]{8,}")
+# What cameras and telephones call their files.
+_CAMERA_FILE = re.compile(
+    r"(?:_?(?:IMG|DSC[NF]?|DJI|GOPR|MVIMG|PXL|SAM|VID|WA)|P)[ _-]?\d[\w-]*", re.IGNORECASE
+)
 _DIGITS = re.compile(r"\d+")
 # Danbooru's counts of persons, which people never write, and words joined by underscores.
 _BOORU = re.compile(r"(?:^|[\s,])\d\+?(?:girl|boy|other)s?(?=$|[\s,])|\w[a-z]_[a-z]\w*[\s,]+\w+_\w")
@@ -222,7 +226,7 @@ def _is_code(text: str) -> bool:
 
 def _is_number_or_code(text: str) -> bool:
     """Whether a text has no letters, or is one word that is a number, a hash or an id."""
-    if not any(map(str.isalpha, text)):
+    if not any(map(str.isalpha, text)) or _CAMERA_FILE.fullmatch(text):
         return True
     is_word = len(text.split()) == 1 and _WITHOUT_BLANKS.search(text) is None
     digits = sum(map(str.isdigit, text))

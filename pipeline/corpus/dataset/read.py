@@ -6,7 +6,7 @@ and adds further pairs of images and captions that fit.
 
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html.entities import html5
@@ -86,8 +86,17 @@ def _about_texts(source: Source) -> tuple[str, ...]:
     images."""
     texts = source.captions["text"].tolist()
     what = what_of_images(texts, source.captions["image_id"].tolist())
-    common = common_text(texts)
+    common = (*common_text(texts), *_with_signs(texts))
     return (f"read as captions: {what}, such as {texts[0].strip()[:60]!r}",) if what else common
+
+
+def _with_signs(texts: Sequence[str]) -> tuple[str, ...]:
+    """A line about captions with `\\n`, as databases write the end of a line; none without any."""
+    found = [text for text in texts if "\\n" in text]
+    if not found:
+        return ()
+    number = counted(len(found), "caption")
+    return (f"{number} with \\n, which stays as it is: {found[0][:60]!r}",)
 
 
 def with_characters(source: Source) -> Source:

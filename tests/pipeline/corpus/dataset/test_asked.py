@@ -148,6 +148,7 @@ DESCRIBING = {
 }
 OTHERS = {
     "What color is the dog?": "Blue",
+    "What is this?": "family",
     "Choose from: rose, tulip.": "rose",
     "How many people are in the image?": "3",
     "Please describe the region [0.1, 0.2, 0.3, 0.4].": "the dog on the left",
@@ -176,3 +177,35 @@ def test_such_conversations_are_read_where_their_field_is_named(raw, write):
     assert "corpus.caption_field: conversations" in refusal(read_all, "auto", raw)
     corpus = read_all("auto", raw, caption_field="conversations")
     assert "It is Rex 0." in set(corpus.captions["text"])
+
+
+@pytest.mark.parametrize("write", [write_json, write_metadata])
+def test_a_question_and_its_answer_in_two_fields(raw, write):
+    asked = {"question": "What is this?"}
+    write(raw, [{**asked, "answer": ("winter", "spring")[n % 2]} for n in range(12)])
+    assert "ask for something else" in refusal(read_all, "auto", raw)
+    write(raw, [{**asked, "answer": SAID[n]} for n in range(12)])
+    assert set(read_all("auto", raw).captions["text"]) == set(SAID)
+
+
+def test_the_text_of_a_record_of_flickr_comes_before_the_name_that_the_camera_gave(raw):
+    write_beside(
+        raw, [{"title": f"IMG_{n}", "description": {"_content": SAID[n]}} for n in range(12)]
+    )
+    assert set(read_all("auto", raw).captions["text"]) == set(SAID)
+    write_beside(raw, [{"title": f"DSC0{n}"} for n in range(12)])
+    assert "numbers or codes" in refusal(read_all, "auto", raw)
+
+
+@pytest.mark.parametrize(
+    "write", [write_csv, write_json, write_mapping, write_metadata, write_beside]
+)
+def test_a_list_that_is_written_as_text_is_its_captions(raw, write):
+    write(raw, [{"caption": json.dumps([SAID[n], SAID[n - 1]])} for n in range(12)])
+    assert len(read_all("auto", raw).captions) == 24
+
+
+def test_line_ends_as_databases_write_them_are_said(raw, capsys):
+    write_csv(raw, [{"caption": f"A dog.\\nIt runs {n} times."} for n in range(12)])
+    read_all("auto", raw)
+    assert "12 captions with \\n, which stays as it is: 'A dog." in capsys.readouterr().err
