@@ -235,7 +235,8 @@ def lines_of(text: str) -> list[str]:
 
 def listed_texts(text: str) -> list[str]:
     """The texts in a list that is written as text; empty where it is none."""
-    if not text.lstrip().startswith("["):
+    first = text[:1]  # of most texts a letter, which tells without a copy of the text
+    if first != "[" and not (first.isspace() and text.lstrip().startswith("[")):
         return []
     value = _json_list(text) or _python_list(text.strip())
     texts = [entry for entry in value if entry is not None]

@@ -404,18 +404,21 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             known |= {(row.image, text, row.split) for row in own for text in row.texts}
     check_parts(raw, images)
     others_of = split_words({row.split or "" for row in rows})
-    rows = [row._replace(split=others_of.get(row.split or "", row.split)) for row in rows]
+    if others_of:
+        rows = [row._replace(split=others_of.get(row.split or "", row.split)) for row in rows]
     words = Counter(word or "" for _, word in {(row.image, row.split) for row in rows})
     others = check_other_splits(words, str(raw / found.files[0]))
     is_kept = options.corpus.restval == "train"
-    kept = [
-        row._replace(split=split_or_rest(row.split, options.corpus.restval))
-        for row in rows
-        if is_kept or not is_rest(row.split)
-    ]
+    kept = [row for row in rows if is_kept or not is_rest(row.split)]
+    settled = {
+        word: split_or_rest(word, options.corpus.restval) for word in {row.split for row in kept}
+    }
+    if any(word != split for word, split in settled.items()):
+        kept = [row._replace(split=settled[row.split]) for row in kept]
     dropped = len({row.image for row in rows}) - len({row.image for row in kept})
     paths = told_apart(folder, ((row.image, row.split) for row in kept))
-    kept = [_moved(row, paths) for row in kept]
+    if paths:
+        kept = [_moved(row, paths) for row in kept]
     splits = one_split_each(raw, ((row.image, row.split) for row in kept))
     groups: dict[str, str] = {}
     for row in kept:
@@ -485,6 +488,8 @@ def _of_several(shared: Sequence[_Row]) -> tuple[str, ...]:
 
 def _without_known(rows: Sequence[_Row], known: Set[tuple[str, str, str | None]]) -> list[_Row]:
     """Rows without the captions that another file of the same split has of the same image."""
+    if not known:
+        return list(rows)
     return [
         row._replace(
             texts=[text for text in row.texts if (row.image, text, row.split) not in known]

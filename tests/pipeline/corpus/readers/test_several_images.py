@@ -66,7 +66,7 @@ def test_lists_of_one_image_are_that_image(tmp_path, capsys):
 def test_a_conversation_about_several_images_is_no_caption_of_each(tmp_path):
     turns = [
         {"role": "user", "content": "<image>Describe."},
-        {"role": "assistant", "content": "Yes."},
+        {"role": "assistant", "content": "A dog runs."},
     ]
     about = [{"images": [f"p{n}.jpg"], "messages": turns} for n in range(5)]
     write_records(tmp_path / "raw", *about)
