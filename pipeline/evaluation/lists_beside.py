@@ -8,7 +8,6 @@ records in JSON, or an array.
 
 import csv
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ import pandas as pd
 from pipeline.corpus.tables import in_split
 from pipeline.features.arrays.formats import open_arrays
 from pipeline.features.arrays.ids import MAX_ID, text_ids, texts_in
+from pipeline.features.matching.agreement import words_of
 from pipeline.features.matching.images import ImageMatcher
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import VECTOR_FILES
@@ -29,7 +29,6 @@ LISTS = ("ids", "image_ids", "caption_ids")  # that are read beside a matrix
 TEXTS = (".txt", ".csv", ".tsv", ".lst", ".list", ".token")
 LINES = (".jsonl", ".ndjson")  # of JSON
 SEPARATORS = ("\t", ",", ";", "|")
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +68,8 @@ class Order:
         Returns:
             Whether they are.
         """
-        orders = [list(map(_plain, captions[column])) for _, captions in self._parts()]
-        return _is_other_order(list(map(_plain, lines)), orders)
+        orders = [list(map(words_of, captions[column])) for _, captions in self._parts()]
+        return _is_other_order(list(map(words_of, lines)), orders)
 
     def _parts(self) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
         yield in_split(self.images, self.needed), in_split(self.captions, self.needed)
@@ -213,8 +212,3 @@ def _is_other_order(found: Sequence[str | None], orders: Sequence[Sequence[str]]
         return False
     counts = Counter(found)
     return any(counts == Counter(order) for order in orders)
-
-
-def _plain(text: str) -> str:
-    """The words of a text, which other programs write without capitals and full stops."""
-    return " ".join(_WORD.findall(text)).casefold()

@@ -28,7 +28,7 @@ from pipeline.features.arrays.per_image import (
     is_folder_of_images,
 )
 from pipeline.features.imports import Wanted
-from pipeline.features.matching.agreement import check_names_agree
+from pipeline.features.matching.agreement import MOST_ARRAYS, check_names_agree
 from pipeline.features.matching.annotations import folders_near, karpathy_order
 from pipeline.features.matching.clip_retrieval import CAPTIONS, IMAGES, Parts, open_parts
 from pipeline.features.matching.images import ImageMatcher
@@ -48,7 +48,6 @@ MAX_DIM = 1 << 16  # width of a vector
 MAX_ROWS = 1 << 25  # of a file; more is taken for damage
 DEFAULT_NAME = "features"  # the arrays that are read unless others are named
 DEFAULT_IDS = "ids"
-MOST_ARRAYS = 20  # of a file in which they are looked for
 MAT = ".mat"
 NUMBERS_OR_ADDRESSES = ("image_id", "image_url", "url")
 # What people call an array of ids, the best first; beside it may be captions or labels.

@@ -249,6 +249,15 @@ def without_ending(file: str) -> str:
     return stem if dot + ending in IMAGE_ENDINGS else name
 
 
+def is_image_file(value: object) -> bool:
+    """Whether a value of annotations is a name that ends as those of images.
+
+    Args:
+        value: of a field.
+    """
+    return isinstance(value, str) and value.lower().endswith(IMAGE_ENDINGS)
+
+
 def stem_of(name: str) -> str:
     """The last part of an image's name in annotations, without its ending, in lower case.
 

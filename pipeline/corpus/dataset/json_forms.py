@@ -27,7 +27,7 @@ from pipeline.corpus.dataset.conversations import (
     images_in_turns,
     question_field,
 )
-from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder, joined
+from pipeline.corpus.dataset.folder import Folder, is_image_file, joined
 from pipeline.corpus.dataset.json_columns import records_of_columns
 from pipeline.corpus.dataset.locate import is_among
 from pipeline.corpus.dataset.recognise import (
@@ -174,11 +174,6 @@ def _under(value: object, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else None
 
 
-def _is_file(value: object) -> bool:
-    """Whether a value is a name that ends as those of images."""
-    return isinstance(value, str) and value.lower().endswith(IMAGE_ENDINGS)
-
-
 def _are_there(folder: Folder, names: Iterable[str]) -> bool:
     """Whether images of most names are there."""
     found = [is_among(name, folder.image_stems) for name in dict.fromkeys(names)]
@@ -201,7 +196,7 @@ def _of_label_studio(folder: Folder, whole: Any) -> list[Record]:
     texts: list[tuple[str, str, list[str]]] = []  # image, field, texts
     for task in _records(whole):
         data = _fields(task.get("data"))
-        image = next((own for own in data.values() if _is_file(own)), None)
+        image = next((own for own in data.values() if is_image_file(own)), None)
         for annotation in _records(task.get("annotations")):
             for result in _records(annotation.get("result")):
                 said = _under(result.get("value"), "text")
@@ -219,7 +214,9 @@ def _of_argilla(folder: Folder, whole: Any) -> list[Record]:
         responses = _fields(record.get("responses"))
         name = next(iter(caption_columns(tuple(responses))), [""])[0]
         said = [own.get("value") for own in _records(responses.get(name))]
-        image = next((own for own in _fields(record.get("fields")).values() if _is_file(own)), None)
+        image = next(
+            (own for own in _fields(record.get("fields")).values() if is_image_file(own)), None
+        )
         rows.append({"image": image, "captions": [text for text in said if isinstance(text, str)]})
     return [row for row in rows if row["image"] is not None and row["captions"]]
 
@@ -260,7 +257,7 @@ def _is_numbered(record: Mapping[str, Any]) -> bool:
     """Whether a record has a caption, and names its image by a number alone."""
     number = record.get("image_id")
     is_number = isinstance(number, int) or (isinstance(number, str) and number.isdecimal())
-    has_file = any(map(_is_file, record.values()))
+    has_file = any(map(is_image_file, record.values()))
     return is_number and not has_file and bool(caption_columns(tuple(record)))
 
 
@@ -295,7 +292,7 @@ def _photos_of(record: object) -> list[Mapping[str, Any]]:
 def _image_of(record: Mapping[str, Any]) -> str:
     """The file of an image that a record names; "" for none."""
     names = image_columns([*record], (*IMAGE_COLUMNS, *RARE_IMAGE_COLUMNS))
-    return next((str(record[name]) for name in names if _is_file(record[name])), "")
+    return next((str(record[name]) for name in names if is_image_file(record[name])), "")
 
 
 def _of_albums(folder: Folder, whole: Any) -> list[Record]:
@@ -321,7 +318,7 @@ def _of_albums(folder: Folder, whole: Any) -> list[Record]:
 
 def _is_of_meta(record: Mapping[str, Any]) -> bool:
     """Whether a record is one of a photograph in what Facebook or Instagram export."""
-    return _is_file(record.get("uri")) and "creation_timestamp" in record
+    return is_image_file(record.get("uri")) and "creation_timestamp" in record
 
 
 def _of_photos(folder: Folder, whole: Any) -> list[Record]:
@@ -393,7 +390,7 @@ def _of_telegram(folder: Folder, whole: Any) -> list[Record]:
         said = message.get("text")
         parts = said if isinstance(said, list) else [said]
         text = "".join(str(_under(part, "text") or part) for part in parts if part)
-        if _is_file(message.get("photo")) and text:
+        if is_image_file(message.get("photo")) and text:
             rows.append({"image": message["photo"], "caption": text})
     return rows
 
@@ -405,7 +402,7 @@ def _of_mastodon(folder: Folder, whole: Any) -> list[Record]:
     return [
         {"image": str(own["url"]).lstrip("/"), "caption": own["name"]}
         for own in attachments
-        if _is_file(own.get("url")) and isinstance(own.get("name"), str)
+        if is_image_file(own.get("url")) and isinstance(own.get("name"), str)
     ]
 
 

@@ -179,7 +179,12 @@ def annotation_files(
 def _have_other_images(finds: Sequence[Found]) -> bool:
     """Whether finds have images that are known, and no two of them have one in common."""
     images = [set(find.names) for find in finds]
-    return all(images) and sum(map(len, images)) == len(set().union(*images))
+    return all(images) and _are_apart(images)
+
+
+def _are_apart(images: Sequence[Set[str]]) -> bool:
+    """Whether no two sets have an image in common."""
+    return sum(map(len, images)) == len(set().union(*images))
 
 
 def _together(finds: Sequence[Found]) -> Found:
@@ -364,7 +369,7 @@ def parts_together(
         if len(parts) < 2 or not are_counted or not all(own in left for own in parts):
             continue
         images = [{name for file in own for name in names[file]} for own in parts]
-        if sum(map(len, images)) == len(set().union(*images)):
+        if _are_apart(images):
             left = [own for own in left if own not in parts]
             left.append(tuple(file for own in parts for file in own))
     return left

@@ -48,7 +48,7 @@ from pipeline.corpus.dataset.cells import (
 from pipeline.corpus.dataset.conditions import Conditions
 from pipeline.corpus.dataset.conversations import CONVERSATIONS, answers_of
 from pipeline.corpus.dataset.counted_rows import Rows, counted_rows, may_tell
-from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder
+from pipeline.corpus.dataset.folder import IMAGE_ENDINGS, Folder, is_image_file
 from pipeline.corpus.dataset.json_forms import flat_records, rows_of_lists
 from pipeline.corpus.dataset.locate import has_its_name, told_apart
 from pipeline.corpus.dataset.no_captions import no_captions, what_instead
@@ -226,8 +226,8 @@ def _mapping(folder: Folder, file: str, config: CorpusConfig) -> _Mapping | None
         return _Mapping(name, None, of_records=not is_plain(value))
     if not isinstance(value, dict):
         return None
-    files = [field for field, own in value.items() if _is_file(own)]
-    if by_key and (_is_file(name) or not files):  # whatever else its record calls an image
+    files = [field for field, own in value.items() if is_image_file(own)]
+    if by_key and (is_image_file(name) or not files):  # whatever else its record calls an image
         own = [{IMAGE_KEY: name, **row} for name, row in pairs if isinstance(row, dict)]
         keys = _keys_of("", own, _with_image_field(config, IMAGE_KEY))
         return keys and _Mapping(name, keys)
@@ -254,7 +254,7 @@ def _with_image_field(config: CorpusConfig, name: str) -> CorpusConfig:
 
 def _is_image(name: str, folder: Folder) -> bool:
     """Whether a text names an image: by its ending, or because an image of that name is there."""
-    return _is_file(name) or has_its_name(name, folder.stems)
+    return is_image_file(name) or has_its_name(name, folder.stems)
 
 
 def _find_keys(
@@ -328,26 +328,21 @@ def _image_field(key: str, record: Mapping[str, Any]) -> str | None:
         named = [name for name in LISTS if _are_files(record.get(name))]
     if not named:
         rare = image_columns([*record], RARE_IMAGE_COLUMNS)
-        named = [name for name in rare if _is_file(record[name]) or _are_files(record[name])]
-    if key == "annotations" and not _is_file(record.get("image_id")):
+        named = [name for name in rare if is_image_file(record[name]) or _are_files(record[name])]
+    if key == "annotations" and not is_image_file(record.get("image_id")):
         named = [name for name in named if name != "image_id"]  # an id, in MS-COCO's form
-    files = (name for name in named if _is_file(record[name]) or _are_files(record[name]))
+    files = (name for name in named if is_image_file(record[name]) or _are_files(record[name]))
     return next(files, next(iter(named), None))
-
-
-def _is_file(value: object) -> bool:
-    """Whether a value is a name that ends as those of images."""
-    return isinstance(value, str) and value.lower().endswith(IMAGE_ENDINGS)
 
 
 def _is_bare_file(value: object) -> bool:
     """Whether a value is such a name without blanks: a caption may end with one."""
-    return _is_file(value) and len(str(value).split()) == 1
+    return is_image_file(value) and len(str(value).split()) == 1
 
 
 def _are_files(value: object) -> bool:
     """Whether a value is a list of such names."""
-    return isinstance(value, list) and value != [] and all(map(_is_file, value))
+    return isinstance(value, list) and value != [] and all(map(is_image_file, value))
 
 
 def _is_text(value: object) -> bool:

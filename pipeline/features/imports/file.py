@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.features.feature_file import IMPORTED, FeatureWriter
 from pipeline.features.imports import Wanted
@@ -83,22 +84,15 @@ def copy_missing(source: Source, writer: FeatureWriter) -> None:
     """
     is_missing = np.zeros(len(writer.ids) + 1, bool)  # the last is that of place -1: no row
     is_missing[writer.missing] = True
-    seen: dict[bytes, int] = {}  # places in the corpus by the digests of their vectors
-    repeated: list[int] = []
+    digests = np.zeros(len(writer.ids), np.uint64)  # of the vectors; of a million 8 MB
     empty: list[int] = []
     start = 0
     with Progress(f"reading {source.path.name}", len(source.places), "rows") as progress:
         for block in source.vectors.blocks():
             places = source.places[start : start + len(block)]
-            for place, row in zip(places.tolist(), block, strict=True):
-                if place < 0:
-                    continue
-                if not row.any():
-                    empty.append(place)
-                elif (
-                    seen.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), place) != place
-                ):
-                    repeated.append(place)
+            inside = places >= 0
+            empty += places[inside & ~block.any(axis=1)].tolist()
+            digests[places[inside]] = [_digest(row) for row in block[inside]]
             kept = np.flatnonzero(is_missing[places])
             if len(kept):
                 kept = kept[np.argsort(places[kept])]  # rows that stand together: written at once
@@ -108,15 +102,25 @@ def copy_missing(source: Source, writer: FeatureWriter) -> None:
                     raise WorkbenchError(f"{source.path}: {error.message}", error.hint) from None
             start += len(block)
             progress.update(len(block))
-    _say_doubtful(source, writer.ids, empty, repeated)
+    _say_doubtful(source, writer.ids, empty, digests)
+
+
+def _digest(vector: npt.NDArray[np.floating[Any]]) -> int:
+    """A number that equal vectors share, and no others by any chance that matters."""
+    return int.from_bytes(blake2b(vector.tobytes(), digest_size=8).digest(), "little")
 
 
 def _say_doubtful(
-    source: Source, ids: Sequence[str], empty: Sequence[int], repeated: Sequence[int]
+    source: Source,
+    ids: Sequence[str],
+    empty: Sequence[int],
+    digests: npt.NDArray[np.uint64],
 ) -> None:
     """Say which vectors look as if they had never been computed: zeros, as a file has them whose
     place was kept free, and many that are those of others, as a last batch that is written again.
     A few may be equal photographs or equal captions."""
+    firsts = np.unique(digests, return_index=True)[1]
+    repeated = np.setdiff1d(np.arange(len(ids)), [*firsts, *empty])
     if empty:
         say(
             f"{source.path}: {len(empty):,} of {len(ids):,} vectors are zeros: "
@@ -125,5 +129,5 @@ def _say_doubtful(
     if len(repeated) > MOST_REPEATED * len(ids):
         say(
             f"{source.path}: {len(repeated):,} of {len(ids):,} vectors are equal to another one, "
-            f"as that of {ids[repeated[0]]}; were they computed?"
+            f"as that of {ids[int(repeated[0])]}; were they computed?"
         )

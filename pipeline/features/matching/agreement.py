@@ -40,13 +40,13 @@ def check_names_agree(
     images = [said.get(name) for name in ids]
     spoken: dict[str, str] = {}
     if not wanted.are_images and "text" in wanted.table:
-        own_words = map(_words, wanted.table["text"])
+        own_words = map(words_of, wanted.table["text"])
         spoken = dict(zip(wanted.table[wanted.key], own_words, strict=True))
     texts = [spoken.get(name) for name in ids]
     known = set(spoken.values())
     matcher = ImageMatcher(list(dict.fromkeys(wanted.table["image_id"])))
     for name, values in _lists(file, used, len(ids)):
-        in_words = [_words(value) for value in values]
+        in_words = [words_of(value) for value in values]
         spoken_here = [own if own in known else None for own in in_words]
         for meant, of_ids in ((matcher.meant(values), images), (spoken_here, texts)):
             row = _first_difference(meant, of_ids)
@@ -77,6 +77,13 @@ def _first_difference(meant: Sequence[str | None], of_ids: Sequence[str | None])
     )
 
 
-def _words(text: str) -> str:
-    """The words of a text, which other programs write without capitals and full stops."""
+def words_of(text: str) -> str:
+    """The words of a text, which other programs write without capitals and full stops.
+
+    Args:
+        text: of a caption, or an id.
+
+    Returns:
+        The words in small letters, a blank between two.
+    """
     return " ".join(_WORD.findall(text)).casefold()
